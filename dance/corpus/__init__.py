@@ -1,0 +1,1 @@
+"""From text files to integer rows: readers, string tables, relevance judgements, token stores."""

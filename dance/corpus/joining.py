@@ -1,0 +1,84 @@
+"""Judgements by name become judgements by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .drops import Drops
+from .ids import IdIndex
+from .qrels import Qrels, Rows
+from .reading import Judgement, Source
+
+UNKNOWN_DOCUMENT = "judgements of a document that the corpus lacks"
+UNKNOWN_QUERY = "judgements of a query that is not there"
+REPEATED = "judgements said twice"
+NOTHING_RELEVANT = "queries without a relevant document"
+
+
+def join(source: Source, queries: IdIndex, documents: IdIndex, drops: Drops) -> dict[str, Qrels]:
+    """By split, in rows of the two indexes. Raises ValueError where a pair has two grades."""
+    return {
+        split: _join_split(source, split, judgements, queries, documents, drops)
+        for split, judgements in source.judgements().items()
+    }
+
+
+def _join_split(
+    source: Source,
+    split: str,
+    judgements: Iterator[Judgement],
+    queries: IdIndex,
+    documents: IdIndex,
+    drops: Drops,
+) -> Qrels:
+    named = list(judgements)
+    query_rows = queries.rows([judgement.query_id for judgement in named])
+    document_rows = documents.rows([judgement.document_id for judgement in named])
+    for at in np.flatnonzero((query_rows < 0) | (document_rows < 0)):
+        _drop_unknown(source, split, named[at], known_query=bool(query_rows[at] >= 0), drops=drops)
+    known = np.flatnonzero((query_rows >= 0) & (document_rows >= 0))
+    grades = np.array([judgement.grade for judgement in named], dtype=np.int64)
+    once = _each_pair_once(source, split, named, known, query_rows, document_rows, drops)
+    qrels = Qrels.of(query_rows[once], document_rows[once], grades[once])
+    _drop_unanswered(split, named, query_rows, qrels, drops)
+    return qrels.subset(qrels.queries)
+
+
+def _drop_unknown(source: Source, split: str, judgement: Judgement, known_query: bool, drops: Drops) -> None:
+    reason = UNKNOWN_DOCUMENT if known_query else UNKNOWN_QUERY
+    name = judgement.document_id if known_query else judgement.query_id
+    drops.add(f"{split} {reason}", f"{name!r} ({source.place(split, judgement.line)})")
+
+
+def _each_pair_once(
+    source: Source,
+    split: str,
+    named: list[Judgement],
+    known: Rows,
+    query_rows: Rows,
+    document_rows: Rows,
+    drops: Drops,
+) -> Rows:
+    """Positions in ``named``, one per pair."""
+    order = known[np.lexsort((known, document_rows[known], query_rows[known]))]
+    again = np.zeros(len(order), dtype=bool)
+    again[1:] = (np.diff(query_rows[order]) == 0) & (np.diff(document_rows[order]) == 0)
+    for at in np.flatnonzero(again):
+        earlier, later = named[order[at - 1]], named[order[at]]
+        if earlier.grade != later.grade:
+            raise ValueError(
+                f"{source.place(split, later.line)}: query {later.query_id!r} and document "
+                f"{later.document_id!r} have grade {later.grade} here and {earlier.grade} in line "
+                f"{earlier.line}; keep one of them"
+            )
+        drops.add(f"{split} {REPEATED}", later.query_id)
+    return order[~again]
+
+
+def _drop_unanswered(split: str, named: list[Judgement], query_rows: Rows, qrels: Qrels, drops: Drops) -> None:
+    judged, first = np.unique(query_rows, return_index=True)
+    for row, at in zip(judged, first):
+        if row >= 0 and not len(qrels.relevant(int(row))):
+            drops.add(f"{split} {NOTHING_RELEVANT}", named[at].query_id)

@@ -1,0 +1,121 @@
+"""A model's own tokenizer: text to ids, nothing but the text decides them.
+
+Title and text are a pair of the model's template, e.g. ``[CLS] title [SEP] text [SEP]``. What spells a
+special token in the text stays text. Padding and truncation that a tokenizer ships with are off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from ..location import resolve_model
+
+# Characters read per token kept. Longer than any real word, so that a text of megabytes costs no more
+# than a long one: words beyond this would all be cut off anyway.
+_CHARACTERS_PER_TOKEN = 64
+_TEMPLATE = 1  # rises when the way of joining fields changes
+
+
+class Tokenizer:
+    """``pad_id``, ``separator_id``, ``uses_token_types``: what batches are made with."""
+
+    def __init__(self, whole: PreTrainedTokenizerFast, name: str) -> None:
+        if whole.pad_token_id is None:
+            raise ValueError(
+                f"model.path={name}: its tokenizer has no padding token; name one as pad_token in its "
+                "tokenizer_config.json"
+            )
+        self._whole = whole
+        self._fast = tokenizers.Tokenizer.from_str(whole.backend_tokenizer.to_str())
+        self._fast.no_padding()
+        self._fast.no_truncation()
+        self._fast.encode_special_tokens = True
+        self.pad_id = int(whole.pad_token_id)
+        self.vocabulary_size = max(len(whole), max(self._fast.get_vocab().values()) + 1)
+        if self.vocabulary_size <= len(whole.all_special_ids):
+            # What transformers makes of a folder without tokenizer files.
+            raise ValueError(
+                f"model.path={name}: its tokenizer has no vocabulary; copy tokenizer.json or vocab.txt beside config.json"
+            )
+        self.separator_id, pair_types = _probe(self._fast, name)
+        # A second segment is for models that were trained with one (RoBERTa's has a single type).
+        self.uses_token_types = "token_type_ids" in whole.model_input_names and pair_types
+        self._unknown_id = whole.unk_token_id
+        self._smuggling = self._pieces_that_spell_special_tokens(whole)
+        self.fingerprint = self._fingerprint()
+
+    @classmethod
+    def load(cls, model_path: str) -> Tokenizer:
+        """From a folder, hub name or pkg:// path. Raises ValueError where there is no usable one."""
+        name = resolve_model(model_path)
+        try:
+            whole = AutoTokenizer.from_pretrained(name)
+        except (OSError, ValueError, KeyError) as error:
+            raise ValueError(f"model.path={model_path}: no tokenizer there: {_first_line(error)}") from None
+        if not isinstance(whole, PreTrainedTokenizerFast):
+            raise ValueError(f"model.path={model_path}: its tokenizer has no fast version (tokenizer.json)")
+        return cls(whole, model_path)
+
+    def encode_documents(self, titles: Sequence[str], texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+        """Pairs, special tokens counted; a document without title or without text is a single text."""
+        limit = max_tokens * _CHARACTERS_PER_TOKEN
+        return self._encode([_joined(title[:limit], text[:limit]) for title, text in zip(titles, texts)], max_tokens)
+
+    def encode_queries(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+        limit = max_tokens * _CHARACTERS_PER_TOKEN
+        return self._encode([text[:limit] for text in texts], max_tokens)
+
+    def save(self, folder: Path) -> None:
+        """The tokenizer's own files; ``load(folder)`` has the same fingerprint."""
+        self._whole.save_pretrained(folder)
+
+    def _encode(self, inputs: list[str | tuple[str, str]], max_tokens: int) -> list[list[int]]:
+        if max_tokens <= self._fast.num_special_tokens_to_add(True):
+            raise ValueError(f"max_tokens={max_tokens} leaves no room for text between the special tokens of a pair")
+        self._fast.enable_truncation(max_tokens)  # the longer of the two fields first
+        return [self._plain(encoding) for encoding in self._fast.encode_batch_fast(inputs)]
+
+    def _pieces_that_spell_special_tokens(self, whole: PreTrainedTokenizerFast) -> frozenset[int]:
+        """Unigram vocabularies hold "</s>" as a piece, so that text can still come out as it."""
+        spelt = (self._fast.encode(token, add_special_tokens=False).ids for token in whole.all_special_tokens)
+        return frozenset(i for ids in spelt for i in ids if i in whole.all_special_ids and i != whole.unk_token_id)
+
+    def _plain(self, encoding: tokenizers.Encoding) -> list[int]:
+        if not self._smuggling:
+            return encoding.ids
+        pairs = zip(encoding.ids, encoding.special_tokens_mask)
+        return [self._unknown_id if i in self._smuggling and not added else i for i, added in pairs]
+
+    def _fingerprint(self) -> str:
+        self._fast.no_truncation()
+        parts = [self._fast.to_str(), self.pad_id, self.separator_id, self.uses_token_types, _TEMPLATE]
+        return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+
+
+def _joined(title: str, text: str) -> str | tuple[str, str]:
+    if title.strip() and text.strip():
+        return title, text
+    return title if title.strip() else text
+
+
+def _probe(fast: tokenizers.Tokenizer, name: str) -> tuple[int, bool]:
+    """(separator of a pair, whether all after it is of type 1). Raises ValueError where there is none."""
+    pair = fast.encode("a", "a")
+    text = [at for at, special in enumerate(pair.special_tokens_mask) if not special]
+    between = [at for at in range(text[0], text[-1]) if pair.special_tokens_mask[at]] if text else []
+    if not between:
+        raise ValueError(
+            f"model.path={name}: its tokenizer puts no separator between the two texts of a pair; take "
+            "an encoder that was trained on pairs, as BERT and RoBERTa were"
+        )
+    types = [int(at > between[0]) for at in range(len(pair.ids))]
+    return int(pair.ids[between[0]]), pair.type_ids == types
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

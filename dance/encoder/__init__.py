@@ -1,0 +1,1 @@
+"""From token ids to vectors: the model, its files, batching by token budget, the embedding store."""

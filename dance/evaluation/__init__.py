@@ -1,0 +1,1 @@
+"""How good a ranking is: metrics through ir-measures, TREC run files."""

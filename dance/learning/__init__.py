@@ -1,0 +1,1 @@
+"""From examples to updates: order, batches, losses, optimisation, checkpoints."""

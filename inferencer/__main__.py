@@ -1,0 +1,5 @@
+"""``torchrun --nproc-per-node N -m inferencer RUN``"""
+
+from .main import main
+
+main()

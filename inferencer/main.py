@@ -1,0 +1,71 @@
+"""One Inferencer rank: put the parts together, refresh, leave with an exit code that says how it went."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from dance import artefact, config, log, stopping
+from dance.config import Config
+from dance.corpus.prepare import Prepared
+from dance.exchange import open_publisher, open_subscriber
+from dance.paths import RunPaths
+from dance.progress import Reporter
+from dance.stopping import STOPPED, Stop
+from dance.tracking import Tracker
+from dance.world import World, joined
+
+from .loop import Loop
+from .refresh import Refresher
+
+logger = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Exit codes: 0 refreshed to the end, 143 asked to stop, 2 bad input, 1 anything else."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: torchrun --nproc-per-node N -m inferencer RUN_DIR")
+    run = RunPaths(Path(sys.argv[1]).resolve())
+    try:
+        sys.exit(infer(run))
+    except ValueError as error:
+        logger.error("%s", error)
+        sys.exit(2)
+    except Exception:
+        logger.exception("the Inferencer failed")
+        sys.exit(1)
+
+
+def infer(run: RunPaths) -> int:
+    """From the first encoder to the last, or to a requested stop. Returns the exit code."""
+    settings = config.read(run.config)
+    stop = Stop(settings.launch.grace_seconds)
+    with ExitStack() as stack:
+        world = stack.enter_context(joined(settings.launch.collective_timeout_seconds))
+        log.start("inferencer", world.rank, run.log("inferencer", world.rank))
+        if world.leads:
+            stopping.hold_lock(run.lock("inferencer"))
+            artefact.sweep(run.negatives)
+        loop = _assemble(settings, run, world, stop, stack)
+        complete = loop.run()
+        loop.leave(complete)
+        return 0 if complete else STOPPED
+
+
+def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: ExitStack) -> Loop:
+    prepared = Prepared.open(Path(settings.prepared or ""))
+    prepared.check(settings)
+    if world.size > len(prepared.documents):
+        raise ValueError(
+            f"{world.size} Inferencer processes for {len(prepared.documents)} documents: lower "
+            "launch.inferencer_processes"
+        )
+    subscriber = stack.enter_context(open_subscriber(settings, run, "encoders")) if world.leads_node else None
+    publisher = stack.enter_context(open_publisher(settings, run, "negatives")) if world.leads else None
+    tracker = Tracker(run.metrics("inferencer"), run.tensorboard, world.leads)
+    stack.callback(tracker.close)
+    reporter = Reporter("inferencer", run.status("inferencer"), world.leads)
+    refresher = Refresher(settings, world, run, prepared, reporter, stop)
+    return Loop(settings, world, run, refresher, publisher, subscriber, tracker, reporter, stop)

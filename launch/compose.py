@@ -1,0 +1,131 @@
+"""Defaults, one experiment and the command line become one checked ``Config``. Hydra lives here alone."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dance import config as schema
+from dance.config import Config
+from dance.location import PACKAGE
+from dance.paths import RunPaths
+
+from . import overrides
+
+_PATHS = ("run_dir", "data.path", "data.prepared", "exchange.keys")
+# What a resumed run may change: where and how long it runs, not what it computes.
+_RESUMABLE = ("launch.", "exchange.", "encode.", "train.steps", "train.log_every", "handover.keep",
+              "checkpoint.keep", "run_dir", "resume")  # fmt: skip
+
+
+def compose(arguments: Sequence[str], folder: Path | None = None) -> Config:
+    """The settings of a new run, or of the one that resume=true continues, with absolute paths.
+
+    Relative paths mean ``folder``, by default the one that the command was given in. Raises
+    ValueError that names the key and the remedy.
+    """
+    folder = folder or Path.cwd()
+    given = overrides.read_arguments(arguments)
+    if given.get("resume", "").lower() == "true":
+        return _resumed(given, folder)
+    name = overrides.experiment(given)
+    plain = _hydra("config", "base", msgspec.to_builtins(Config()), given)
+    for key in flat(plain):
+        overrides.refuse_unknown(key)
+    _make_absolute(plain, folder)
+    plain["run_dir"] = plain["run_dir"] or str(_fresh_folder(folder / "runs", name))
+    plain["run_id"] = plain["run_id"] or uuid.uuid4().hex[:12]
+    return schema.from_plain(plain)
+
+
+def differences(before: Config, after: Config) -> dict[str, tuple[Any, Any]]:
+    """Dotted key -> (old, new) of every setting that differs."""
+    old, new = flat(msgspec.to_builtins(before)), flat(msgspec.to_builtins(after))
+    return {key: (old[key], new[key]) for key in old if old[key] != new[key]}
+
+
+def _resumed(given: dict[str, str], folder: Path) -> Config:
+    if not given.get("run_dir"):
+        raise ValueError("resume=true needs run_dir=FOLDER, the run to continue")
+    if fixed := [key for key in given if not key.startswith(_RESUMABLE)]:
+        raise ValueError(
+            f"resume continues the run exactly as it was: {', '.join(fixed)} cannot change; "
+            "leave that out, or start a new run"
+        )
+    root = (folder / Path(given["run_dir"]).expanduser()).resolve()
+    before = schema.read(RunPaths(root).config)
+    plain = _hydra("resumed", "resumed", msgspec.to_builtins(before), given)
+    _make_absolute(plain, folder)
+    return schema.from_plain(plain)
+
+
+def _hydra(primary: str, stored: str, node: dict[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    arguments = overrides.for_hydra(given)
+    ConfigStore.instance().store(name=stored, node=node)
+    try:
+        with initialize_config_dir(str(overrides.CONF), version_base="1.3"):
+            composed = hydra_compose(primary, arguments)
+        plain: dict[str, Any] = OmegaConf.to_container(composed, resolve=True)  # type: ignore[assignment]
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ValueError(f"settings: {_first_line(error)} (given: {' '.join(arguments)})") from None
+    for key, value in overrides.texts(given).items():
+        group, leaf = _place(plain, key)
+        group[leaf] = value
+    return plain
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def flat(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in plain.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
+def _place(plain: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    section, _, leaf = key.rpartition(".")
+    return (plain[section] if section else plain), leaf
+
+
+def _make_absolute(plain: dict[str, Any], folder: Path) -> None:
+    for key in _PATHS:
+        group, leaf = _place(plain, key)
+        if group[leaf] is not None:
+            group[leaf] = str((folder / Path(group[leaf]).expanduser()).resolve())
+    plain["model"]["path"] = _model_path(plain["model"]["path"], folder)
+
+
+def _model_path(name: str, folder: Path) -> str:
+    """A folder made absolute; a package address or hub name as it is."""
+    local = folder / Path(name).expanduser()
+    if name.startswith(PACKAGE) or not (local.is_dir() or name.startswith((".", "~", "/"))):
+        return name
+    return str(local.resolve())
+
+
+def _fresh_folder(runs: Path, name: str) -> Path:
+    """Decided once, here; a second start in the same second gets a number."""
+    stem = f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    number, folder = 1, runs / stem
+    while folder.exists():
+        number += 1
+        folder = runs / f"{stem}-{number}"
+    return folder

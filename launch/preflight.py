@@ -1,0 +1,114 @@
+"""What is refused before anything expensive. Every refusal is a ValueError with the remedy."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dance import paths as run_paths
+from dance.config import Config
+from dance.location import resolve_model
+from dance.paths import RunPaths
+
+_STATES = 3  # weights and two moments, float32
+_FLOAT = 4  # bytes
+
+
+def check(config: Config, paths: RunPaths, both_here: bool = True) -> None:
+    """Without torch, in a fraction of a second. ``both_here``: this machine binds both roles' sockets."""
+    from dance.corpus.reading import open_source
+    from dance.exchange import endpoints
+    from dance.search.flavour import check_faiss
+
+    check_faiss()
+    refuse_used(config, paths)
+    endpoints.check(config)
+    if both_here:
+        for kind in ("encoders", "negatives"):
+            endpoint = endpoints.resolve(config, kind)
+            for address in (endpoint.news, endpoint.files):
+                refuse_taken(endpoint.setting, address)
+    resolve_model(config.model.path)
+    open_source(config.data)
+
+
+def refuse_used(config: Config, paths: RunPaths) -> None:
+    """A folder with anything in it belongs to another run, unless that run is to go on."""
+    if config.resume:
+        newest = run_paths.newest(paths.checkpoints)
+        if paths.finished.exists() and newest is not None and newest >= config.train.steps:
+            raise ValueError(
+                f"{paths.root} is finished at step {newest}: raise train.steps to go on, or see "
+                f"`dance status {paths.root}`"
+            )
+        return
+    if paths.config.exists():
+        raise ValueError(
+            f"{paths.root} holds a run already: add resume=true to continue it, or choose another run_dir"
+        )
+    if paths.root.exists() and (
+        not paths.root.is_dir() or any(p.suffix != ".lock" for p in paths.root.iterdir())
+    ):
+        raise ValueError(f"{paths.root} is not an empty folder: choose another run_dir, or remove it")
+
+
+def refuse_taken(setting: str, address: str) -> None:
+    """Raises ValueError where a tcp address cannot be bound here."""
+    parts = urlsplit(address)
+    if parts.scheme != "tcp" or parts.hostname is None:
+        return
+    try:
+        family, kind, _, _, where = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        remedy = (
+            "another program has that port: choose one" if taken else "is HOST an address of this machine?"
+        )
+        raise ValueError(f"{setting}: cannot bind {address} ({error.strerror or error}): {remedy}") from None
+
+
+def weight_bytes(hidden: int, layers: int, vocabulary: int, head: int | None) -> int:
+    """Float32 bytes of an encoder: twelve squares per layer, the embeddings, the head."""
+    return _FLOAT * (12 * hidden * hidden * layers + vocabulary * hidden + hidden * (head or 0))
+
+
+def needed_bytes(config: Config, weights: int, width: int, documents: int, queries: int) -> int:
+    """What a run writes at most at one time; ``queries`` are the training queries."""
+    train, negatives = config.train, config.negatives
+    encoders = weights * (_kept(config.handover.keep, train.steps // config.handover.every) + 2)
+    checkpoints = (
+        _STATES * weights * (_kept(config.checkpoint.keep, train.steps // config.checkpoint.every) + 1)
+    )
+    embeddings = documents * width * _FLOAT
+    tables = 3 * queries * negatives.sample * (8 + _FLOAT)
+    return encoders + checkpoints + embeddings + tables
+
+
+def refuse_full(folder: Path, needed: int) -> None:
+    """Raises ValueError where the disk under ``folder`` has less than ``needed`` bytes."""
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise ValueError(
+            f"{folder}: the run writes about {size(needed)}, {size(free)} are free; set run_dir on a larger "
+            "disk, or lower handover.keep and checkpoint.keep"
+        )
+
+
+def size(count: float) -> str:
+    """Bytes for a person: "1.5 GB"."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _kept(keep: int | None, made: int) -> int:
+    return made + 1 if keep is None or keep < 0 else min(keep, made + 1)

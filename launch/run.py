@@ -1,0 +1,43 @@
+"""The `run` verb: prepare, start both roles, watch, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from . import terminal
+from .prepare import Ready, ready
+from .report import report
+from .supervise import DONE, Outcome, supervise
+from .view import watching
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 done, 1 a role failed, 128 + N stopped by signal N. Raises ValueError for bad input."""
+    began = time.monotonic()
+    with ready(arguments, run=True) as made:
+        for role in made.plans:
+            terminal.say(role.where)
+        _tell_sharing(made)
+        outcome = _supervised(made)
+        if outcome.code == DONE:
+            report(made.config, made.paths, made.text.bm25, time.monotonic() - began)
+        elif outcome.code > 128:
+            terminal.say(outcome.message)
+        else:
+            terminal.fail(outcome.message)
+        return outcome.code
+
+
+def _supervised(made: Ready) -> Outcome:
+    bm25 = made.text.bm25["ndcg@10"] if made.text.bm25 else None
+    with watching(made.paths, f"dance {made.paths.root.name}", bm25) as tick:
+        grace = made.config.launch.grace_seconds
+        return supervise(made.plans, made.paths, made.lock, grace, tick, terminal.say)
+
+
+def _tell_sharing(made: Ready) -> None:
+    trainer, inferencer = (set(role.gpus) for role in made.plans)
+    if both := trainer & inferencer:
+        terminal.say(f"GPU {', '.join(sorted(both))}: shared by both roles, which take turns on it")
+    terminal.say(f"logs: {made.paths.logs}")

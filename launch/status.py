@@ -1,0 +1,54 @@
+"""`dance status RUN`: both roles, from any shell, also of a run that is dead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dance import config as schema
+from dance import tracking
+from dance.paths import RunPaths, newest
+from dance.stopping import is_locked
+
+from . import terminal, view
+
+ALIVE, FINISHED, STOPPED, DEAD = "running", "finished", "stopped", "dead"
+
+
+def main(folder: str) -> int:
+    """0: running, finished or stopped after saving; 1: dead; raises ValueError where there is no run."""
+    paths = RunPaths(Path(folder).expanduser().resolve())
+    schema.read(paths.config)
+    seen, state = view.look(paths), condition(paths)
+    terminal.show(f"{paths.root}: {state}")
+    for role in (seen.trainer, seen.inferencer):
+        if role is not None:
+            terminal.show(
+                f"  {role.role} on {role.host}, process {role.pid}, {_age(seen.now, role.updated_at)}"
+            )
+    for line in view.one_line(seen).split(" | "):
+        terminal.show(f"  {line}")
+    terminal.show(f"  {view.dev_line(seen, None)}")
+    adopted = tracking.read_lines(paths.journal)
+    terminal.show(f"  negatives adopted: {len(adopted)}; checkpoint: {_step(newest(paths.checkpoints))}")
+    if state in (STOPPED, DEAD):
+        terminal.show(f"  logs: {paths.logs}\n  go on with: dance run resume=true run_dir={paths.root}")
+    return 1 if state == DEAD else 0
+
+
+def condition(paths: RunPaths) -> str:
+    """Told from locks, which fall with their holders, and from what the roles wrote last."""
+    if any(is_locked(paths.lock(holder)) for holder in ("launcher", "trainer", "inferencer")):
+        return ALIVE
+    if paths.finished.exists():
+        return FINISHED
+    seen = view.look(paths)
+    phases = {role.phase for role in (seen.trainer, seen.inferencer) if role is not None}
+    return STOPPED if phases and phases <= {"stopped", "finished"} else DEAD if phases else "not started"
+
+
+def _age(now: float, then: float) -> str:
+    return f"last sign {view.clock(now - then)} ago" if then else "no sign yet"
+
+
+def _step(step: int | None) -> str:
+    return "none" if step is None else f"step {step}"

@@ -1,0 +1,154 @@
+"""Both roles from start to end: the first failure ends the run, and no process survives it.
+
+  launcher ── torchrun ── ranks     trainer       each torchrun in a session of its own
+          └── torchrun ── ranks     inferencer
+
+* A rank dies: torchrun ends the role's other ranks and says which; then the other role gets
+  SIGTERM, a few seconds, SIGKILL. Within ten seconds nothing is left.
+* SIGINT, SIGTERM or SIGHUP here: the ranks themselves get SIGTERM, so that the Trainer saves; after
+  ``grace_seconds``, or a second signal, SIGKILL.
+* The launcher is killed: its lock on the run folder falls, every rank sees that (dance.stopping)
+  and torchrun ends with its ranks.
+* A role that exits with 0 is done, whenever that is.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from dance.paths import Role, RunPaths, newest
+
+from . import processes
+from .plan import RolePlan
+from .postmortem import Failure, clean_stop, examine
+
+DONE, FAILED = 0, 1
+_POLL_SECONDS = 0.1
+_OTHER_ROLE_SECONDS = 4.0  # to save, after a failure of its peer
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: 0 done, 1 failed, 128 + N stopped by signal N after saving."""
+
+    code: int
+    message: str = ""
+
+
+@dataclass
+class Asked:
+    """Signals that this process got, in order."""
+
+    numbers: list[int] = field(default_factory=list)
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        self.numbers.append(number)
+
+
+def supervise(
+    plans: Sequence[RolePlan],
+    paths: RunPaths,
+    lock: Path,
+    grace_seconds: float,
+    on_tick: Callable[[], None] = lambda: None,
+    on_message: Callable[[str], None] = lambda text: None,
+) -> Outcome:
+    """Start the roles and wait for their end. ``lock`` is held by this process.
+
+    ``on_tick()`` is called ten times a second, ``on_message(text)`` when a person should know.
+    """
+    processes.end(lock)  # of an earlier launcher that was killed a moment ago
+    with _listening() as asked:
+        try:
+            running = {plan.role: (plan, processes.start(plan, lock)) for plan in plans}
+            return _watch(_Run(running, paths, lock, grace_seconds, asked, on_tick, on_message))
+        finally:
+            processes.end(lock)
+
+
+@dataclass(frozen=True)
+class _Run:
+    roles: dict[Role, tuple[RolePlan, subprocess.Popen[bytes]]]
+    paths: RunPaths
+    lock: Path
+    grace_seconds: float
+    asked: Asked
+    on_tick: Callable[[], None]
+    on_message: Callable[[str], None]
+
+    def codes(self) -> dict[Role, int | None]:
+        return {role: process.poll() for role, (_, process) in self.roles.items()}
+
+
+def _watch(run: _Run) -> Outcome:
+    while None in (codes := run.codes()).values() and not any(codes.values()):
+        if run.asked.numbers:
+            return _stop(run)
+        run.on_tick()
+        time.sleep(_POLL_SECONDS)
+    run.on_tick()
+    for role, code in codes.items():
+        if code:
+            return _failed(run, role, code)
+    return Outcome(DONE)
+
+
+def _failed(run: _Run, role: Role, code: int) -> Outcome:
+    """Examine first: the failing role's files are complete, those of the other are not needed."""
+    failure: Failure = examine(run.roles[role][0], code, run.paths)
+    run.on_message(f"{role} failed: ending the other role")
+    for other in run.roles:
+        processes.ask_to_end(run.lock, other)
+    processes.end(run.lock, _OTHER_ROLE_SECONDS)
+    return Outcome(FAILED, f"{failure}\n  {_saved(run.paths)}")
+
+
+def _stop(run: _Run) -> Outcome:
+    number = signal.Signals(run.asked.numbers[0])
+    run.on_message(
+        f"{number.name}: the Trainer saves and both roles leave (at most {run.grace_seconds:.0f} s; "
+        "once more to kill them at once)"
+    )
+    for role in run.roles:
+        processes.ask_to_end(run.lock, role)
+    deadline = time.monotonic() + run.grace_seconds
+    while None in run.codes().values() and time.monotonic() < deadline and len(run.asked.numbers) == 1:
+        run.on_tick()
+        time.sleep(_POLL_SECONDS)
+    late = [role for role, code in run.codes().items() if code is None]
+    processes.end(run.lock)
+    if late:
+        return Outcome(
+            FAILED, f"killed before it had ended by itself: {' and '.join(late)}; {_saved(run.paths)}"
+        )
+    for role, code in run.codes().items():
+        if not clean_stop(run.roles[role][0], code or 0):
+            return Outcome(FAILED, str(examine(run.roles[role][0], code or 0, run.paths)))
+    return Outcome(128 + number, f"stopped by {number.name}; {_saved(run.paths)}")
+
+
+def _saved(paths: RunPaths) -> str:
+    """Where a resume would go on."""
+    step = newest(paths.checkpoints)
+    if step is None:
+        return "no checkpoint was saved yet: start again with a new run folder"
+    return f"checkpoint of step {step} is whole; go on with: dance run resume=true run_dir={paths.root}"
+
+
+@contextmanager
+def _listening() -> Iterator[Asked]:
+    asked = Asked()
+    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, asked.note) for number in wanted}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

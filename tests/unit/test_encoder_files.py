@@ -1,0 +1,229 @@
+"""Encoders on disk: whole or refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel, BertForMaskedLM
+
+from dance import config
+from dance.encoder import files
+from dance.encoder.embed import embed
+from tests.tiny import some_texts, tiny_bert, tiny_roberta, tiny_store
+
+CPU = torch.device("cpu")
+
+
+def settings(folder: Path, **changed: object) -> config.Model:
+    model = {"path": str(folder), "query_max_tokens": 16, "document_max_tokens": 32} | changed
+    return config.Model(**model)  # type: ignore[arg-type]
+
+
+def edit_weights(path: Path, drop: str = "", add: str = "") -> None:
+    weights = load_file(path)
+    kept = {name: value for name, value in weights.items() if not drop or drop not in name}
+    save_file(kept | ({add: torch.zeros(2)} if add else {}), path, {"format": "pt"})
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    return tiny_bert(tmp_path / "bert")
+
+
+@pytest.fixture
+def saved(tmp_path: Path, bert: Path) -> Path:
+    encoder = files.build(settings(bert, pooling="mean", head=8, normalize=True), seed=1)
+    files.save(encoder, tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("head", [None, 8])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_t07_what_was_trained_is_what_is_loaded(
+    tmp_path: Path, bert: Path, pooling: str, head: int | None, normalize: bool
+) -> None:
+    encoder = files.build(settings(bert, pooling=pooling, head=head, normalize=normalize), seed=1)
+    with torch.no_grad():  # as after some steps of training
+        for parameter in encoder.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    files.save(encoder, tmp_path / "saved")
+    loaded = files.load(tmp_path / "saved", CPU)
+    assert loaded.settings == encoder.settings and not loaded.training
+    store, rows = tiny_store(tmp_path / "t", bert, some_texts(10)), np.arange(10)
+    np.testing.assert_array_equal(embed(encoder, store, rows, 128), embed(loaded, store, rows, 128))
+
+
+def test_t07_missing_and_unexpected_weights_are_named(saved: Path, tmp_path: Path) -> None:
+    for name, file, change in [
+        ("encoder.layer.1.output.dense.bias", "model.safetensors", {"drop": "layer.1.output.dense.bias"}),
+        ("encoder.layer.2.extra", "model.safetensors", {"add": "encoder.layer.2.extra"}),
+        ("cls.other.bias", "model.safetensors", {"add": "cls.other.bias"}),
+        ("norm.weight", "head.safetensors", {"drop": "norm.weight"}),
+        ("linear.scale", "head.safetensors", {"add": "linear.scale"}),
+    ]:
+        broken = tmp_path / "broken"
+        shutil.copytree(saved, broken)
+        edit_weights(broken / file, **change)
+        with pytest.raises(ValueError, match=name):
+            files.load(broken, CPU)
+        shutil.rmtree(broken)
+
+
+def test_t07_a_lost_head_is_refused(saved: Path) -> None:
+    (saved / files.HEAD).unlink()
+    with pytest.raises(ValueError, match=r"head\.safetensors.*copy the encoder's folder whole"):
+        files.load(saved, CPU)
+
+
+def test_t05_a_backbone_without_a_used_weight_is_refused(bert: Path) -> None:
+    edit_weights(bert / "model.safetensors", drop="layer.1.attention.self.query.weight")
+    with pytest.raises(ValueError, match=r"lacks weights: .*layer\.1\.attention\.self\.query\.weight \(1 in all\)"):
+        files.build(settings(bert), seed=1)
+
+
+def test_t05_a_missing_pooler_is_no_matter(tmp_path: Path, bert: Path) -> None:
+    edit_weights(bert / "model.safetensors", drop="pooler")
+    files.build(settings(bert), seed=1)
+
+
+def test_t05_a_new_head_is_seeded_logged_and_handed_on(
+    tmp_path: Path, bert: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    with caplog.at_level(logging.INFO):
+        encoder = files.build(settings(bert, head=8), seed=1)
+    assert torch.equal(before, torch.get_rng_state())
+    assert "new head 16 -> 8, drawn from seed 1" in caplog.text
+    again, other = (files.build(settings(bert, head=8), seed=seed) for seed in (1, 2))
+    assert encoder.head is not None and again.head is not None and other.head is not None
+    assert torch.equal(encoder.head.linear.weight, again.head.linear.weight)
+    assert not torch.equal(encoder.head.linear.weight, other.head.linear.weight)
+    files.save(encoder, tmp_path / "saved")
+    from_saved = files.build(settings(tmp_path / "saved", head=8), seed=99)
+    assert from_saved.head is not None
+    assert torch.equal(encoder.head.linear.weight, from_saved.head.linear.weight)
+
+
+def test_t01_lengths_beyond_the_usable_positions_are_refused(tmp_path: Path) -> None:
+    roberta = tiny_roberta(tmp_path / "roberta")  # 34 rows of positions, two of them unused
+    with pytest.raises(ValueError, match="document_max_tokens=34: .* positions for 32 tokens"):
+        files.check(settings(roberta, document_max_tokens=34))
+    with pytest.raises(ValueError, match="query_max_tokens=33"):
+        files.check(settings(roberta, query_max_tokens=33))
+    encoder = files.build(settings(roberta), seed=1)
+    store = tiny_store(tmp_path / "t", roberta, ["file " * 100], max_tokens=32)
+    assert len(store.row(0)) == 32 and store.row(0)[-1] == 2  # the end token survives truncation
+    assert np.isfinite(embed(encoder, store, np.arange(1), 64)).all()
+
+
+def test_t01_plain_bert_has_all_its_positions(bert: Path) -> None:
+    assert files.check(settings(bert, document_max_tokens=64)).positions == 64
+    with pytest.raises(ValueError, match="positions for 64 tokens"):
+        files.check(settings(bert, document_max_tokens=65))
+
+
+def test_layers_keeps_the_first_and_refuses_more_than_there_are(tmp_path: Path, bert: Path) -> None:
+    encoder = files.build(settings(bert, layers=1), seed=1)
+    assert encoder.settings.layers == encoder.backbone.config.num_hidden_layers == 1
+    whole = AutoModel.from_pretrained(bert)
+    kept = encoder.backbone.state_dict()
+    assert all(torch.equal(value, whole.state_dict()[name]) for name, value in kept.items())
+    files.save(encoder, tmp_path / "saved")
+    assert files.load(tmp_path / "saved", CPU).settings.layers == 1
+    with pytest.raises(ValueError, match=r"model\.layers=3: .* has 2"):
+        files.check(settings(bert, layers=3))
+
+
+def test_too_many_layers_in_the_weights_are_no_silent_loss(bert: Path) -> None:
+    edit_weights(bert / "model.safetensors", add="encoder.layer.2.attention.self.query.bias")
+    shape = json.loads((bert / "config.json").read_text())
+    assert shape["num_hidden_layers"] == 2
+    with pytest.raises(ValueError, match=r"without a place: .*layer\.2"):
+        files.build(settings(bert), seed=1)
+
+
+def test_heads_of_other_tasks_are_left_out(tmp_path: Path, bert: Path) -> None:
+    masked = BertForMaskedLM(AutoConfig.from_pretrained(bert))
+    masked.save_pretrained(bert)
+    encoder = files.build(settings(bert), seed=1)
+    weight = "embeddings.word_embeddings.weight"
+    assert torch.equal(encoder.backbone.state_dict()[weight], masked.bert.state_dict()[weight])
+
+
+def test_settings_that_contradict_a_saved_encoder_are_refused_with_the_remedy(saved: Path) -> None:
+    with pytest.raises(ValueError, match=r"set model\.pooling=mean model\.head=8 model\.normalize=true"):
+        files.check(settings(saved))
+    right = settings(saved, pooling="mean", head=8, normalize=True, document_max_tokens=20)
+    assert files.build(right, seed=1).settings.document_max_tokens == 20
+
+
+def test_dropout_replaces_every_dropout_of_the_backbone(bert: Path) -> None:
+    encoder = files.build(settings(bert), seed=1, dropout=0.5)
+    found = {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)}
+    assert found == {0.5} and encoder.training
+
+
+def test_bf16_changes_parameters_of_the_backbone_alone(saved: Path) -> None:
+    encoder = files.load(saved, CPU, torch.bfloat16)
+    assert {parameter.dtype for parameter in encoder.backbone.parameters()} == {torch.bfloat16}
+    assert encoder.head is not None
+    assert {parameter.dtype for parameter in encoder.head.parameters()} == {torch.float32}
+    assert all(buffer.dtype != torch.bfloat16 for buffer in encoder.buffers())
+
+
+def test_a_saved_folder_is_a_plain_hugging_face_folder(saved: Path) -> None:
+    plain = AutoModel.from_pretrained(saved, add_pooling_layer=False)
+    ours = files.load(saved, CPU).backbone
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), ours.parameters(), strict=True))
+
+
+def test_a_pickle_is_not_read(bert: Path) -> None:
+    torch.save(load_file(bert / "model.safetensors"), bert / "pytorch_model.bin")
+    (bert / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="safetensors"):
+        files.build(settings(bert), seed=1)
+
+
+def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path: Path, bert: Path) -> None:
+    tiny = tiny_bert(tmp_path / "other", vocab_size=50)
+    with pytest.raises(ValueError, match="its tokenizer has 138 ids, the model rows for 50"):
+        files.check(settings(tiny))
+
+
+def test_t10_a_swapped_tokenizer_is_refused(tmp_path: Path, saved: Path) -> None:
+    path = saved / "tokenizer.json"
+    path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
+    with pytest.raises(ValueError, match="trained with tokenizer"):
+        files.load(saved, CPU)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/no/such/folder", "no such folder"),
+        ("pkg://no_such_package/model", "not installed"),
+        ("EMPTY", "no configuration of a known encoder"),
+        ("DECODER", "no plain encoder"),
+    ],
+)
+def test_a_wrong_path_is_one_message(tmp_path: Path, path: str, message: str) -> None:
+    (tmp_path / "EMPTY").mkdir()
+    (tmp_path / "DECODER").mkdir()
+    (tmp_path / "DECODER" / "config.json").write_text('{"model_type": "t5"}')
+    folder = path if path.startswith(("/", "pkg")) else str(tmp_path / path)
+    with pytest.raises(ValueError, match=message):
+        files.check(settings(Path(folder)) if folder.startswith("/") else config.Model(path=folder))
+
+
+def test_a_folder_that_is_not_ours_is_not_loaded(bert: Path) -> None:
+    with pytest.raises(ValueError, match="give it as model.path instead"):
+        files.load(bert, CPU)

@@ -1,0 +1,108 @@
+"""One Trainer rank: put the parts together, train, leave with an exit code that says how it went."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from dance import artefact, config, log, paths, stopping
+from dance.config import Config
+from dance.corpus.prepare import Prepared
+from dance.corpus.relevance import Relevance
+from dance.encoder import files
+from dance.exchange import open_publisher, open_subscriber
+from dance.learning import checkpoint, optim
+from dance.learning.checkpoint import LoopState
+from dance.paths import RunPaths, step_name
+from dance.progress import Reporter
+from dance.stopping import STOPPED, Stop
+from dance.tracking import Tracker, forget_after
+from dance.world import World, joined
+
+from .handover import Handover
+from .loop import Loop
+from .negatives import Negatives
+from .step import Stepper
+
+logger = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Exit codes: 0 trained to the end, 143 asked to stop and saved, 2 bad input, 1 anything else."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: torchrun --nproc-per-node N -m trainer RUN_DIR")
+    run = RunPaths(Path(sys.argv[1]).resolve())
+    try:
+        sys.exit(train(run))
+    except ValueError as error:
+        logger.error("%s", error)
+        sys.exit(2)
+    except Exception:
+        logger.exception("the Trainer failed")
+        sys.exit(1)
+
+
+def train(run: RunPaths) -> int:
+    """From start or checkpoint to the last step, or to a requested stop. Returns the exit code."""
+    settings = config.read(run.config)
+    stop = Stop(settings.launch.grace_seconds)
+    with ExitStack() as stack:
+        world = stack.enter_context(joined(settings.launch.collective_timeout_seconds))
+        log.start("trainer", world.rank, run.log("trainer", world.rank))
+        if world.leads:
+            stopping.hold_lock(run.lock("trainer"))
+            for folder in (run.encoders, run.checkpoints):
+                artefact.sweep(folder)
+        loop = _assemble(settings, run, world, stop, stack)
+        done = loop.run()
+        loop.leave(done)
+        return 0 if done else STOPPED
+
+
+def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: ExitStack) -> Loop:
+    """Every part of the loop, at the step where it starts or resumes."""
+    prepared = Prepared.open(Path(settings.prepared or ""))
+    prepared.check(settings)
+    encoder = files.build(settings.model, settings.seed, settings.train.dropout).to(world.device)
+    optimizer = optim.build(encoder, settings.train)
+    state = _resume(settings, run, world, encoder, optimizer)
+    subscriber = stack.enter_context(open_subscriber(settings, run, "negatives")) if world.leads_node else None
+    publisher = stack.enter_context(open_publisher(settings, run, "encoders")) if world.leads else None
+    tracker = Tracker(run.metrics("trainer"), run.tensorboard, world.leads)
+    stack.callback(tracker.close)
+    reporter = Reporter("trainer", run.status("trainer"), world.leads)
+    qrels = prepared.collection.splits[settings.data.train_split]
+    relevance = Relevance.of(qrels, prepared.collection.twins)
+    stepper = Stepper(settings, world, prepared, relevance, encoder, optimizer)
+    negatives = Negatives(settings, world, run, qrels, subscriber, stop, reporter)
+    negatives.start(state.negatives_step)
+    handover = Handover(settings, world, run, publisher, subscriber)
+    handover.announce("start", state.negatives_step)
+    return Loop(settings, world, run, state, stepper, negatives, handover, tracker, reporter)
+
+
+def _resume(settings: Config, run: RunPaths, world: World, encoder: files.Encoder, optimizer: optim.AdamW) -> LoopState:
+    """The state of the newest checkpoint, or of a start; what a resume would repeat is forgotten."""
+    newest = paths.newest(run.checkpoints)
+    if newest is None:
+        state = LoopState()
+    elif settings.resume:
+        state = checkpoint.load(run.checkpoints / step_name(newest), encoder, optimizer)
+        logger.info("resumed at step %d", state.step)
+    else:
+        raise ValueError(
+            f"{run.root} holds checkpoints of an earlier run: continue it with resume=true, or choose another run_dir"
+        )
+    if world.agree_min([state.step])[0] != state.step:
+        raise ValueError(
+            f"ranks found different checkpoints under {run.checkpoints}: all machines of the "
+            "Trainer need the same folder to resume"
+        )
+    if world.leads:
+        for later in (step for step in paths.steps(run.encoders) if step > state.step):
+            artefact.remove(run.published("encoders", later))
+        forget_after(run.metrics("trainer"), state.step)
+        forget_after(run.journal, state.step)
+    return state

@@ -1,0 +1,139 @@
+"""How the Trainer comes by its negatives: all ranks adopt together, and waits have an end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+from dance.config import Config
+from dance.corpus.qrels import Qrels
+from dance.exchange import Patience, Subscriber
+from dance.learning.order import COLD, Stream
+from dance.mining.table import NegativesTable
+from dance.paths import RunPaths
+from dance.progress import Reporter
+from dance.stopping import Stop
+from dance.tracking import append_line
+from dance.world import World
+
+log = logging.getLogger(__name__)
+
+_FAR = 1 << 62  # what a rank without a subscriber answers: it stands in nobody's way
+_NOTHING = -1
+_PAUSE = 0.05  # seconds between two looks while waiting
+
+
+@dataclass
+class Clocks:
+    """Seconds since the last record."""
+
+    waiting: float = 0.0
+    adopting: float = 0.0
+
+
+class Negatives:
+    """The stream of examples in use, and its replacement by newer ones."""
+
+    def __init__(
+        self,
+        config: Config,
+        world: World,
+        paths: RunPaths,
+        qrels: Qrels,
+        subscriber: Subscriber | None,
+        stop: Stop,
+        reporter: Reporter,
+    ) -> None:
+        self.config, self.world, self.paths, self.qrels = config, world, paths, qrels
+        self.subscriber, self.stop, self.reporter = subscriber, stop, reporter
+        self.clocks = Clocks()
+        self.stream: Stream | None = None
+
+    @property
+    def step(self) -> int | None:
+        """Step of the table in use; None before the first."""
+        return None if self.stream is None or self.stream.step == COLD else self.stream.step
+
+    def staleness(self, step: int) -> int | None:
+        return None if self.step is None else step - self.step
+
+    def start(self, resumed: int | None) -> None:
+        """Reopen the table that a checkpoint used, or begin without one."""
+        if resumed is not None:
+            self._open(resumed)
+        elif self.config.negatives.cold_start == "in_batch":
+            self.stream = Stream.over(self.qrels, None, 0, self.config.seed)
+
+    def look(self, step: int) -> bool:
+        """Adopt what all ranks hold, waiting as long as the schedule asks. True where it was adopted.
+
+        Every rank calls this at the same steps. Returns early once a stop is requested anywhere;
+        raises exchange.PeerLost or TimeoutError where the wait has no end in sight.
+        """
+        began, adopting = time.monotonic(), self.clocks.adopting
+        adopted = self._adopt(self._agreed(), step)
+        if self.must_wait(step) and not self.stopping:
+            adopted = self._wait(step) or adopted
+        self.clocks.waiting += time.monotonic() - began - (self.clocks.adopting - adopting)
+        return adopted
+
+    def _wait(self, step: int) -> bool:
+        adopted, patience = False, Patience(self.config.exchange)
+        self.reporter.begin("wait", message=self._wanted(step), step=step)
+        log.info("step %d: waiting for %s", step, self._wanted(step))
+        while self.must_wait(step) and not self.stopping:
+            if self.subscriber is not None:
+                patience.check(self.subscriber.peer(), self._wanted(step), str(self.paths.negatives))
+            time.sleep(_PAUSE)
+            adopted = self._adopt(self._agreed(), step) or adopted
+        return adopted
+
+    def seen(self, step: int) -> bool:
+        """Whether every node holds the negatives of ``step``, or a stop was asked for. All ranks call this."""
+        return self._agreed() >= step or self.stopping
+
+    stopping = False  # agreed by all ranks at the last look
+
+    def _agreed(self) -> int:
+        """Newest step that every node holds complete; also settles whether to stop."""
+        held = _FAR if self.subscriber is None else self.subscriber.newest()
+        newest, go = self.world.agree_min([_NOTHING if held is None else held, 0 if self.stop.requested else 1])
+        self.stopping = go == 0
+        return newest
+
+    def must_wait(self, step: int) -> bool:
+        """Whether the schedule forbids a step with what is in use; the same on every rank."""
+        if self.stream is None:
+            return True
+        bound, staleness = self.config.staleness_bound, self.staleness(step)
+        return bound is not None and staleness is not None and staleness > bound
+
+    def _adopt(self, newest: int, step: int) -> bool:
+        # Negatives from the future are left over from before a resume; static takes its first only.
+        current = COLD if self.step is None else self.step
+        frozen = self.config.schedule == "static" and self.step is not None
+        if frozen or not current < newest <= step:
+            return False
+        began = time.monotonic()
+        self._open(newest)
+        if self.world.leads:
+            append_line(self.paths.journal, {"step": step, "negatives_step": newest})
+        self.clocks.adopting += time.monotonic() - began
+        log.info("step %d: negatives of step %d adopted", step, newest)
+        return True
+
+    def _open(self, table_step: int) -> None:
+        path = self.paths.held("negatives", table_step)
+        if path is None:
+            raise ValueError(
+                f"{self.paths.published('negatives', table_step)} is gone, which the checkpoint needs: "
+                "put it back, or start a new run from the newest encoder with model.path"
+            )
+        table = NegativesTable.open(path)
+        self.stream = Stream.over(self.qrels, table, self.config.negatives.per_example, self.config.seed)
+
+    def _wanted(self, step: int) -> str:
+        bound = self.config.staleness_bound
+        oldest = 0 if self.stream is None or bound is None else max(0, step - bound)
+        return f"negatives of step {oldest} or newer, at step {step}"
