@@ -7,15 +7,16 @@ What may be lost, and why that is safe:
     ROUTER→DEALER  an answer is dropped where its reader left or does not read: it is asked for again
 
 Nothing waits for a peer: sends never block, and closing lets go of all but the last news, for which
-it allows half a second. A peer that vanished without a word is noticed by ZeroMQ's own pings, so that
-a half-open connection is made anew. Messages have one part; parts of a stranger's are joined, and
+it allows half a second. A peer that vanished without a word is noticed by ZeroMQ's own pings, a line
+that died for good by its silence; both are made anew. Messages have one part; parts of a stranger's are joined, and
 refused by whoever decodes them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import zmq
@@ -26,6 +27,7 @@ from .keys import Keys
 
 _LAST_NEWS_MS = 500  # that closing may take to deliver what was said last
 _PING_MS = 5_000  # between two pings of an idle connection
+_LONGEST_QUIET = 120.0  # seconds of silence, at most, that a line is given
 _QUEUE = 64  # messages per peer
 _NEWS_BYTES = 1 << 20  # largest announcement accepted
 _REQUEST_BYTES = 1 << 16  # largest request accepted
@@ -96,35 +98,87 @@ class PublisherChannel:
 class SubscriberChannel:
     """SUB for news, DEALER for files; both connect, now or whenever the publisher comes."""
 
-    def __init__(self, endpoint: Endpoint, keys: Keys | None, chunk_bytes: int, bell: int) -> None:
+    def __init__(
+        self, endpoint: Endpoint, keys: Keys | None, chunk_bytes: int, quiet_seconds: float, bell: int
+    ) -> None:
+        """``quiet_seconds``: silence after which a line counts as dead and is made anew."""
         self._context = zmq.Context()
+        self._poller = _poller(bell)
+
+        def open_news() -> zmq.Socket[bytes]:
+            news = _socket(self._context, zmq.SUB, keys, server=False)
+            news.set(zmq.MAXMSGSIZE, _NEWS_BYTES)
+            news.subscribe(b"")
+            news.connect(endpoint.news)
+            return news
+
+        def open_files() -> zmq.Socket[bytes]:
+            files = _socket(self._context, zmq.DEALER, keys, server=False)
+            files.set(zmq.MAXMSGSIZE, chunk_bytes + _REQUEST_BYTES)
+            files.set(zmq.IMMEDIATE, 1)  # no queue for a publisher that is not there
+            files.connect(endpoint.files)
+            return files
+
         with _closing_on_error(self._context):
-            self._news = _socket(self._context, zmq.SUB, keys, server=False)
-            self._news.set(zmq.MAXMSGSIZE, _NEWS_BYTES)
-            self._news.subscribe(b"")
-            self._files = _socket(self._context, zmq.DEALER, keys, server=False)
-            self._files.set(zmq.MAXMSGSIZE, chunk_bytes + _REQUEST_BYTES)
-            self._files.set(zmq.IMMEDIATE, 1)  # no queue for a publisher that is not there
-            self._news.connect(endpoint.news)
-            self._files.connect(endpoint.files)
-        self._poller = _poller(bell, self._news, self._files)
+            self._news = _Line(open_news, self._poller, quiet_seconds)
+            self._files = _Line(open_files, self._poller, quiet_seconds)
+        self._news.expect()
 
     def ask(self, frame: bytes) -> None:
+        self._files.expect()
         with suppress(zmq.Again):
-            self._files.send(frame, zmq.NOBLOCK)
+            self._files.socket.send(frame, zmq.NOBLOCK)
 
     def receive(self) -> bytes | None:
-        for source in (self._news, self._files):
+        for line in (self._news, self._files):
             with suppress(zmq.Again):
-                return b"".join(source.recv_multipart(zmq.NOBLOCK))
+                frame = b"".join(line.socket.recv_multipart(zmq.NOBLOCK))
+                line.heard()
+                return frame
+        self._news.expect()
         return None
 
     def wait(self, seconds: float) -> None:
         """Until a frame comes, the bell rings or the time is over."""
+        for line in (self._news, self._files):
+            line.renew_if_dead()
         self._poller.poll(math.ceil(1000 * seconds))
 
     def close(self) -> None:
         self._context.destroy()
+
+
+class _Line:
+    """A connected socket that is made anew where something is expected and nothing comes.
+
+    ZeroMQ connects again when a line breaks, but gives it up for good, in silence, when a frame on it
+    was broken. A line that is only slow must not lose its turn again and again: patience doubles.
+    """
+
+    def __init__(self, make: Callable[[], zmq.Socket[bytes]], poller: zmq.Poller, quiet_seconds: float) -> None:
+        self.socket = make()
+        self._make = make
+        self._poller = poller
+        self._patience = quiet_seconds
+        self._since: float | None = None  # when what is expected began to be so
+        poller.register(self.socket, zmq.POLLIN)
+
+    def expect(self) -> None:
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def heard(self) -> None:
+        self._since = None
+
+    def renew_if_dead(self) -> None:
+        if self._since is None or time.monotonic() - self._since < self._patience:
+            return
+        self._patience = min(2 * self._patience, _LONGEST_QUIET)
+        self._since = None
+        self._poller.unregister(self.socket)
+        self.socket.close(linger=0)
+        self.socket = self._make()
+        self._poller.register(self.socket, zmq.POLLIN)
 
 
 def _socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, keys: Keys | None, server: bool) -> zmq.Socket[bytes]:

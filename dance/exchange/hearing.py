@@ -34,25 +34,25 @@ class Hearing:
     def __init__(self, heartbeat_seconds: float) -> None:
         self.latest: Announcement | None = None
         self._heartbeat = heartbeat_seconds
-        self._silence = 0.0  # seconds
+        self.silence = 0.0  # seconds without a word that we listened for
         self._listened: float | None = None  # when the thread last listened
         self._boots: set[int] = set()
 
     def listen(self, now: float) -> None:
         """Silence grows only while we listen: after a pause of our own the peer is not to blame."""
         gap = 0.0 if self._listened is None else now - self._listened
-        self._silence += min(gap, 2 * self._heartbeat)
+        self.silence += min(gap, 2 * self._heartbeat)
         self._listened = now
 
     def hear(self, announcement: Announcement) -> bool:
         """Whether it is news; the sign of life counts in any case but that of a former boot."""
         if self.latest is not None and not self._supersedes(announcement, self.latest):
             if announcement.boot == self.latest.boot:
-                self._silence = 0.0
+                self.silence = 0.0
             return False
         self._boots.add(announcement.boot)
         self.latest = announcement
-        self._silence = 0.0
+        self.silence = 0.0
         return True
 
     def peer(self, fetching: str = "") -> Peer:
@@ -60,7 +60,7 @@ class Hearing:
         if latest is None:
             return Peer(fetching=fetching)
         return Peer(
-            last_seen=self._silence,
+            last_seen=self.silence,
             step=None if latest.offer is None else latest.offer.step,
             final=latest.final,
             phase=latest.phase,
@@ -73,4 +73,4 @@ class Hearing:
     def _supersedes(self, new: Announcement, old: Announcement) -> bool:
         if new.boot == old.boot:
             return new.sequence > old.sequence
-        return new.boot > old.boot or self._silence > _SILENT_BEATS * self._heartbeat
+        return new.boot > old.boot or self.silence > _SILENT_BEATS * self._heartbeat

@@ -34,7 +34,7 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     step: Natural
     digest: Digest  # sha256 of the manifest, hence of all files
-    size: Natural  # bytes of the manifest
+    size: Annotated[int, Meta(ge=1)]  # bytes of the manifest
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag=True):

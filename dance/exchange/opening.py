@@ -18,6 +18,8 @@ from .publisher import Publisher
 from .subscriber import Subscriber
 from .worker import Worker
 
+_DEAD_BEATS, _DEAD_SECONDS = 10, 2.0  # a line that is silent for the longer of both is made anew
+
 
 @contextmanager
 def open_publisher(config: Config, paths: RunPaths, kind: Kind) -> Iterator[Publisher]:
@@ -43,7 +45,8 @@ def open_subscriber(config: Config, paths: RunPaths, kind: Kind) -> Iterator[Sub
     run, endpoint, keys = _run_id(config), resolve(config, kind), _keys(config)
     worker: Worker[SubscriberChannel] = Worker(f"subscriber to {kind}")
     subscriber = Subscriber(run, kind, paths, config.exchange, check=worker.check)
-    channel = partial(SubscriberChannel, endpoint, keys, config.exchange.chunk_bytes)
+    quiet = max(_DEAD_BEATS * config.exchange.heartbeat_seconds, _DEAD_SECONDS)
+    channel = partial(SubscriberChannel, endpoint, keys, config.exchange.chunk_bytes, quiet)
     with worker.running(channel, subscriber):
         yield subscriber
 
@@ -72,4 +75,7 @@ def _alone(endpoint: Endpoint) -> Iterator[None]:
     try:
         yield
     finally:
+        for leftover in (endpoint.news, endpoint.files):
+            Path(leftover.removeprefix("ipc://")).unlink(missing_ok=True)
+        endpoint.lock.unlink(missing_ok=True)  # still held, so that nobody has bound here since
         os.close(handle)

@@ -24,6 +24,7 @@ from .messages import Announcement, Chunk, Offer, Refusal, Want, encode
 from .transfer import Fetch, is_offered
 
 _BURST = 64  # frames taken in one turn
+_RETURN_BEATS = 5  # heartbeats of silence after which a publisher is welcomed back
 
 log = logging.getLogger(__name__)
 
@@ -120,10 +121,11 @@ class Subscriber:
             self._hear_answer(message)
 
     def _hear(self, announcement: Announcement) -> None:
+        returned = self._hearing.silence > _RETURN_BEATS * self._beat
         before = self._hearing.latest
         if not self._hearing.hear(announcement):
             return
-        if self._fetch is not None and before is not None and before.boot != announcement.boot:
+        if self._fetch is not None and (returned or before is None or before.boot != announcement.boot):
             self._fetch.hurry()
         self._pursue(announcement.offer)
 

@@ -100,7 +100,7 @@ class Fetch:
         return self._file.more(WINDOW)
 
     def hurry(self) -> None:
-        """Ask again at the next occasion: the source is a new process and knows nothing of us."""
+        """Ask again at the next occasion: the source is back, and may know nothing of what was asked."""
         self._heard, self._patience = -math.inf, self._first_patience
 
     def accept(self, chunk: Chunk, now: float) -> None:

@@ -13,7 +13,10 @@ BOM = b"\xef\xbb\xbf"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write_beir(
-        tmp_path / "beir", {"d1": "one", "d2": "two"}, {"q1": "a", "q2": "b"}, {"test": [("q1", "d1", 1), ("q2", "d2", 2)]}
+        tmp_path / "beir",
+        {"d1": "one", "d2": "two"},
+        {"q1": "a", "q2": "b"},
+        {"test": [("q1", "d1", 1), ("q2", "d2", 2)]},
     )
 
 
@@ -55,7 +58,9 @@ def test_d01_quotes_are_text(folder: Path) -> None:
 
 def test_d04_ids_are_opaque_strings(tmp_path: Path) -> None:
     ids = ["7", "007", "0007", "1e3", "doc/α-3", "123e4567-e89b-12d3-a456-426614174000"]
-    folder = write_beir(tmp_path / "beir", {i: "text" for i in ids}, {"q-12": "a", "00": "b"}, {"dev": [("00", "1e3", 1)]})
+    folder = write_beir(
+        tmp_path / "beir", dict.fromkeys(ids, "text"), {"q-12": "a", "00": "b"}, {"dev": [("00", "1e3", 1)]}
+    )
     documents, queries, judgements = read(folder)
     assert [d[0] for d in documents] == ids
     assert [q[0] for q in queries] == ["q-12", "00"]

@@ -18,7 +18,7 @@ WANT = {"type": "Want", "run": "r", "kind": "negatives", "step": 1, "digest": DI
 WANT |= {"offset": 0, "length": 1}
 natural = st.integers(0, 2**63 - 1)
 common = {"run": st.text(max_size=20), "kind": st.sampled_from(["encoders", "negatives"])}
-offers = st.builds(Offer, step=natural, digest=st.just(DIGEST), size=natural)
+offers = st.builds(Offer, step=natural, digest=st.just(DIGEST), size=st.integers(1, 2**63 - 1))
 every_message = st.one_of(
     st.builds(
         Announcement, **common, boot=natural, sequence=natural, offer=st.none() | offers, final=st.booleans(),

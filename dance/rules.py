@@ -1,0 +1,72 @@
+"""What settings must fulfil together. Each rule raises ValueError that names the keys and the remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .config import Config
+
+
+def no_contrast(config: Config) -> None:
+    in_batch = config.loss.in_batch and config.train.batch > 1
+    if config.negatives.per_example == 0 and not in_batch:
+        raise ValueError(
+            "no negatives to contrast with: negatives.per_example=0 needs loss.in_batch=true and "
+            "train.batch of at least 2, otherwise the loss is 0 from the first step"
+        )
+    if config.negatives.cold_start == "in_batch" and config.train.batch < 2:
+        raise ValueError("negatives.cold_start=in_batch needs train.batch of at least 2; or set it to wait")
+    if config.negatives.cold_start == "in_batch" and config.schedule == "sync":
+        raise ValueError("schedule=sync waits for its negatives: set negatives.cold_start=wait")
+    if config.loss.across_ranks and not config.loss.in_batch:
+        raise ValueError("loss.across_ranks=true widens in-batch documents: set loss.in_batch=true as well")
+
+
+def staleness(config: Config) -> None:
+    bound = config.negatives.maxstaleness
+    if bound is None:
+        return
+    if config.schedule != "async":
+        raise ValueError(
+            f"negatives.maxstaleness is for schedule=async; schedule={config.schedule} has its own rule: set it to null"
+        )
+    if bound < config.handover.every - 1:
+        raise ValueError(
+            f"negatives.maxstaleness={bound} would deadlock: negatives are made of encoders handed over every "
+            f"{config.handover.every} steps, so that they lag up to {config.handover.every - 1}; raise it, or "
+            "lower handover.every"
+        )
+
+
+def kept(config: Config) -> None:
+    for name in ("handover", "checkpoint"):
+        keep = getattr(config, name).keep
+        if keep is not None and keep != -1 and keep < 1:
+            raise ValueError(f"{name}.keep={keep}: keep at least 1, or null (or -1) to keep all")
+
+
+def draw(config: Config) -> None:
+    if config.negatives.sample > config.negatives.topk:
+        raise ValueError(
+            f"negatives.sample={config.negatives.sample} cannot be drawn from negatives.topk="
+            f"{config.negatives.topk} candidates: lower the first or raise the second"
+        )
+    if config.negatives.per_example > config.negatives.sample:
+        raise ValueError(
+            f"negatives.per_example={config.negatives.per_example} exceeds negatives.sample="
+            f"{config.negatives.sample}, the negatives that a query has"
+        )
+    if config.negatives.queries_per_refresh <= 0:
+        raise ValueError("negatives.queries_per_refresh must be over 0: no query would ever have negatives")
+
+
+def text(config: Config) -> None:
+    if config.data.format == "beir" and config.data.path is None:
+        raise ValueError("data.format=beir needs data.path=FOLDER with corpus.jsonl, queries.jsonl and qrels/")
+    for key in ("query_max_tokens", "document_max_tokens"):
+        if getattr(config.model, key) < 4:
+            raise ValueError(f"model.{key} leaves no room for text between the special tokens: at least 4")
+
+
+ALL = (no_contrast, staleness, kept, draw, text)

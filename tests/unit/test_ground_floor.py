@@ -1,0 +1,288 @@
+"""Artefacts, paths, tracking, progress, stopping, configuration: what everything stands on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from dance import arrays, artefact, config, paths, progress, stopping, tracking
+from dance.location import resolve_model
+
+ROOT = Path(__file__).parents[2]
+
+
+# -- artefacts ----------------------------------------------------------------------------------
+
+
+def publish(path: Path, text: str = "hello", step: int = 3) -> None:
+    with artefact.publishing(path, "thing", step, {"count": 1}) as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "text.txt").write_text(text)
+        arrays.save(folder / "numbers.npy", np.arange(6, dtype=np.uint16).reshape(2, 3))
+
+
+def test_artefact_is_described_whole(tmp_path):
+    publish(tmp_path / "a")
+    manifest = artefact.verify(tmp_path / "a", contents=True)
+    assert manifest.step == 3 and manifest.facts == {"count": 1}
+    assert set(manifest.files) == {"inner/text.txt", "numbers.npy"}
+    assert manifest.files["numbers.npy"].dtype == "uint16" and manifest.files["numbers.npy"].shape == (2, 3)
+
+
+def test_a10_interrupted_writer_leaves_nothing_that_looks_finished(tmp_path):
+    with pytest.raises(RuntimeError), artefact.publishing(tmp_path / "a", "thing") as folder:
+        (folder / "half").write_text("x")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a10_killed_writer_leaves_what_is_swept_and_never_read(tmp_path):
+    script = (
+        "import os, signal, sys; from pathlib import Path; from dance import artefact\n"
+        "with artefact.publishing(Path(sys.argv[1]) / 'step_00000009', 'thing', 9) as folder:\n"
+        "    (folder / 'half').write_text('x'); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, check=False)
+    assert len(list(tmp_path.iterdir())) == 1 and paths.newest(tmp_path) is None
+    artefact.sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_second_writer_of_one_name_leaves_the_first(tmp_path):
+    publish(tmp_path / "a", "first")
+    publish(tmp_path / "a", "second")
+    assert (tmp_path / "a" / "inner" / "text.txt").read_text() == "first"
+
+
+def test_broken_artefacts_are_refused_with_both_values(tmp_path):
+    publish(tmp_path / "a")
+    (tmp_path / "a" / "inner" / "text.txt").write_text("hell")
+    with pytest.raises(artefact.Broken, match="expected 5 bytes, found 4"):
+        artefact.verify(tmp_path / "a")
+    (tmp_path / "a" / "inner" / "text.txt").write_text("jello")
+    artefact.verify(tmp_path / "a")
+    with pytest.raises(artefact.Broken, match="contents differ"):
+        artefact.verify(tmp_path / "a", contents=True)
+    with pytest.raises(artefact.Broken, match="incomplete or absent"):
+        artefact.verify(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/passwd", "a/../../b", ".hidden", "", "manifest.json", "a\\b"])
+def test_manifests_cannot_name_files_elsewhere(name):
+    entry = artefact.File(size=1, sha256="0")
+    raw = msgspec.json.encode(artefact.Manifest(kind="k", step=1, files={name: entry}))
+    with pytest.raises(artefact.Broken, match="not allowed"):
+        artefact.decode_manifest(raw)
+
+
+def test_growing_array_reads_back(tmp_path):
+    growing = arrays.Growing(tmp_path / "a.npy", np.uint16)
+    growing.append([np.arange(5), np.arange(70_000) % 9])
+    growing.close()
+    read = arrays.load(tmp_path / "a.npy")
+    assert read.dtype == np.uint16 and len(read) == 70_005 and read[:5].tolist() == [0, 1, 2, 3, 4]
+    empty = arrays.Growing(tmp_path / "b.npy", np.uint32)
+    empty.close()
+    assert len(arrays.load(tmp_path / "b.npy")) == 0
+
+
+# -- paths --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("keep", "left"), [(None, 5), (-1, 5), (1, 1), (2, 2), (9, 5)])
+def test_c06_keep_n_keeps_n_and_null_keeps_all(tmp_path, keep, left):
+    for step in range(5):
+        publish(tmp_path / paths.step_name(step), step=step)
+    paths.prune(tmp_path, keep, set())
+    assert len(paths.steps(tmp_path)) == left and paths.newest(tmp_path) == 4
+
+
+def test_prune_spares_what_is_needed_and_ignores_strangers(tmp_path):
+    for step in range(5):
+        publish(tmp_path / paths.step_name(step), step=step)
+    (tmp_path / "step_00000099").mkdir()  # no manifest: not complete, not an artefact
+    (tmp_path / "notes").mkdir()
+    assert paths.prune(tmp_path, 1, {0, 2}) == [1, 3]
+    assert paths.steps(tmp_path) == [0, 2, 4]
+
+
+def test_held_finds_what_was_published_here_or_received(tmp_path):
+    run = paths.RunPaths(tmp_path)
+    assert run.held("negatives", 3) is None
+    publish(run.published("negatives", 3))
+    assert run.held("negatives", 3) == run.published("negatives", 3)
+    publish(run.received("negatives", 3))  # fetched because what lies here was not what was announced
+    assert run.held("negatives", 3) == run.received("negatives", 3)
+
+
+# -- tracking and progress ----------------------------------------------------------------------
+
+
+def test_records_survive_a_cut_line_and_a_resume_forgets_the_future(tmp_path):
+    path = tmp_path / "m.jsonl"
+    for step in (1, 2, 3):
+        tracking.append_line(path, {"step": step})
+    with path.open("a") as file:
+        file.write('{"step": 4, "lo')
+    assert [record["step"] for record in tracking.read_lines(path)] == [1, 2, 3]
+    tracking.forget_after(path, 2)
+    tracking.append_line(path, {"step": 3})
+    assert [record["step"] for record in tracking.read_lines(path)] == [1, 2, 3]
+    assert tracking.read_lines(tmp_path / "absent") == []
+
+
+def test_tracker_writes_both_sinks_and_stays_silent_off_rank_0(tmp_path):
+    tracker = tracking.Tracker(tmp_path / "metrics" / "trainer.jsonl", tmp_path / "tb", active=True)
+    tracker.record({"step": 1, "loss": 0.5, "staleness": None})
+    tracker.close()
+    assert tracking.read_lines(tmp_path / "metrics" / "trainer.jsonl") == [{"step": 1, "loss": 0.5}]
+    assert list((tmp_path / "tb" / "trainer").glob("events*"))
+    tracking.Tracker(tmp_path / "other" / "x.jsonl", tmp_path / "tb", active=False).record({"step": 1})
+    assert not (tmp_path / "other").exists()
+
+
+def test_progress_counts_its_rate_from_where_the_phase_began(tmp_path):
+    reporter = progress.Reporter("trainer", tmp_path / "status" / "trainer.json", active=True)
+    reporter.begin("train", 100, "steps", done=50, step=50)
+    seen = progress.read(tmp_path / "status" / "trainer.json")
+    assert seen.phase == "train" and seen.done == 50 and seen.per_second is None and seen.seconds_left is None
+    time.sleep(0.6)
+    reporter.update(60)
+    seen = progress.read(tmp_path / "status" / "trainer.json")
+    assert 0 < seen.per_second <= 10 / 0.6 and seen.seconds_left == pytest.approx(40 / seen.per_second)
+    assert progress.read(tmp_path / "absent.json") is None
+
+
+# -- stopping -----------------------------------------------------------------------------------
+
+_STUCK = """
+import sys, time
+from dance.stopping import Stop
+stop = Stop(float(sys.argv[1]))
+print("ready", flush=True)
+while not (stop.requested and sys.argv[2] == "obeys"):
+    time.sleep(0.01)
+print(stop.reason, flush=True)
+"""
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STUCK, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_is_noticed_and_named(number):
+    process = start("30", "obeys")
+    process.send_signal(number)
+    assert process.communicate(timeout=5)[0] == f"{signal.Signals(number).name}\n" and process.returncode == 0
+
+
+def test_a_process_that_does_not_obey_ends_after_its_grace():
+    process = start("0.2", "ignores")
+    process.terminate()
+    assert process.wait(timeout=5) == stopping.STOPPED
+
+
+def test_death_of_the_launcher_is_noticed_by_its_lock(tmp_path):
+    lock = tmp_path / "lock"
+    holder = stopping.hold_lock(lock)
+    process = start("30", "obeys", **{stopping.LAUNCHER_LOCK: str(lock)})
+    time.sleep(0.7)
+    assert process.poll() is None
+    os.close(holder)
+    assert process.communicate(timeout=5)[0] == "the launcher died\n"
+
+
+def test_a_lock_has_one_living_holder(tmp_path):
+    holder = stopping.hold_lock(tmp_path / "lock")
+    assert stopping.is_locked(tmp_path / "lock")
+    with pytest.raises(stopping.Locked, match="still alive"):
+        stopping.hold_lock(tmp_path / "lock")
+    os.close(holder)
+    assert not stopping.is_locked(tmp_path / "lock") and not stopping.is_locked(tmp_path / "absent")
+
+
+# -- configuration ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"train": {"steps": 0}}, "train.steps: Expected `int` >= 1"),
+        ({"loss": {"temperature": 0}}, "loss.temperature"),
+        ({"schedule": "asink"}, "schedule"),
+        ({"trian": {}}, "unknown field `trian`"),
+        ({"train": {"bach": 1}}, "train: .*unknown field `bach`"),
+        ({"negatives": {"per_example": 0}}, "no negatives to contrast with"),
+        ({"negatives": {"per_example": 0}, "loss": {"in_batch": True}, "train": {"batch": 1}}, "no negatives"),
+        ({"negatives": {"max_staleness": 5}, "handover": {"every": 10}}, "would deadlock"),
+        ({"negatives": {"max_staleness": 5}, "schedule": "sync"}, "has its own rule"),
+        ({"negatives": {"cold_start": "in_batch"}, "schedule": "sync"}, "cold_start=wait"),
+        ({"negatives": {"sample": 300}}, "cannot be drawn from"),
+        ({"negatives": {"per_example": 21}}, "exceeds negatives.sample"),
+        ({"handover": {"keep": 0}}, "handover.keep=0"),
+        ({"checkpoint": {"keep": -2}}, "checkpoint.keep=-2"),
+        ({"loss": {"across_ranks": True}}, "loss.in_batch=true"),
+        ({"data": {"format": "beir"}}, "needs data.path"),
+        ({"model": {"query_max_tokens": 2}}, "no room for text"),
+    ],
+)
+def test_bad_configurations_are_refused_by_key(plain, message):
+    with pytest.raises(ValueError, match=message):
+        config.from_plain(plain)
+
+
+def test_r08_nothing_to_contrast_with_is_refused_at_the_start():
+    with pytest.raises(ValueError, match="loss is 0 from the first step"):
+        config.from_plain({"negatives": {"per_example": 0}})
+
+
+def test_configuration_round_trip_and_missing_file(tmp_path):
+    given = config.from_plain({"train": {"steps": 7}, "data": {"path": "/x/007"}, "run_id": "0e1"})
+    config.write(given, tmp_path / "config.yaml")
+    assert config.read(tmp_path / "config.yaml") == given
+    with pytest.raises(ValueError, match="no such file; a run folder is made by"):
+        config.read(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("train: {steps: many}")
+    with pytest.raises(ValueError, match=r"bad.yaml: train.steps"):
+        config.read(tmp_path / "bad.yaml")
+
+
+def test_staleness_bounds_of_the_schedules():
+    every = {"handover": {"every": 100}}
+    assert config.from_plain({**every, "schedule": "sync"}).staleness_bound == 99
+    assert config.from_plain(every).staleness_bound is None
+    assert config.from_plain({**every, "negatives": {"max_staleness": 150}}).staleness_bound == 150
+    assert config.from_plain({**every, "schedule": "static"}).staleness_bound is None
+
+
+# -- models by name -----------------------------------------------------------------------------
+
+
+def test_model_locations(tmp_path, monkeypatch):
+    assert resolve_model(str(tmp_path)) == str(tmp_path.resolve())
+    assert resolve_model("org/model") == "org/model"
+    assert resolve_model("pkg://dance/corpus") == str(ROOT / "dance" / "corpus")
+    for bad, message in {
+        "pkg://no_such_package/model": "is not installed",
+        "pkg://dance/../trainer": "has no folder",
+        "pkg://dance/nothing": "has no folder",
+        "./missing": "no such folder",
+        "/missing/model": "no such folder",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            resolve_model(bad)
