@@ -24,16 +24,16 @@ def no_contrast(config: Config) -> None:
 
 
 def staleness(config: Config) -> None:
-    bound = config.negatives.maxstaleness
+    bound = config.negatives.max_staleness
     if bound is None:
         return
     if config.schedule != "async":
         raise ValueError(
-            f"negatives.maxstaleness is for schedule=async; schedule={config.schedule} has its own rule: set it to null"
+            f"negatives.max_staleness is for schedule=async; schedule={config.schedule} has its own rule: set it to null"
         )
     if bound < config.handover.every - 1:
         raise ValueError(
-            f"negatives.maxstaleness={bound} would deadlock: negatives are made of encoders handed over every "
+            f"negatives.max_staleness={bound} would deadlock: negatives are made of encoders handed over every "
             f"{config.handover.every} steps, so that they lag up to {config.handover.every - 1}; raise it, or "
             "lower handover.every"
         )

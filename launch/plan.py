@@ -34,11 +34,11 @@ class RolePlan:
 
     @property
     def where(self) -> str:
-        """For a person: "2 processes on GPU 0, 1"."""
+        """For a person: "trainer: 2 processes on GPU 0, 1, 4 threads each"."""
         count = "1 process" if self.processes == 1 else f"{self.processes} processes"
-        threads = self.environment.get("OMP_NUM_THREADS", "?")
-        place = f"GPU {', '.join(self.gpus)}" if self.gpus else f"CPU, {threads} threads each"
-        return f"{self.role}: {count} on {place}"
+        threads = self.environment["OMP_NUM_THREADS"]
+        place = f"GPU {', '.join(self.gpus)}" if self.gpus else "CPU"
+        return f"{self.role}: {count} on {place}, {threads} thread{'s' * (threads != '1')} each"
 
 
 def plan(config: Config, paths: RunPaths, machine: Machine) -> tuple[RolePlan, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -27,8 +28,10 @@ from . import terminal
 from .postmortem import tail
 
 _DRAW_SECONDS = 0.5
+_WIDTH = 100  # characters of the panel at most
+_LOOK_SECONDS = 1.0
 _LINE_SECONDS = 10.0
-_QUIET_SECONDS = 30.0  # without a sign of a role, its age is shown
+_QUIET_SECONDS = 60.0  # without a sign of a role, its age is shown
 
 
 @dataclass(frozen=True)
@@ -75,19 +78,21 @@ class _Panel:
 
     def draw(self) -> None:
         self._drawn = time.monotonic()
-        self._live.update(panel(look(self._paths), self._title, self._bm25), refresh=True)
+        width = min(terminal.err.width, _WIDTH)
+        self._live.update(panel(look(self._paths), self._title, self._bm25, width), refresh=True)
 
 
 class _Lines:
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
-        self._began = self._said = time.monotonic()
+        self._began = self._looked = self._said = time.monotonic()
         self._refreshes = len(look(paths).refreshes)
 
     def __call__(self) -> None:
         now = time.monotonic()
-        if now - self._said < 1.0:
+        if now - self._looked < _LOOK_SECONDS:
             return
+        self._looked = now
         seen = look(self._paths)
         for record in seen.refreshes[self._refreshes :]:
             terminal.say(f"{clock(now - self._began)}  {refresh_line(record)}")
@@ -97,19 +102,26 @@ class _Lines:
             terminal.say(f"{clock(now - self._began)}  {one_line(seen)}")
 
 
-def panel(seen: Snapshot, title: str, bm25: float | None) -> RenderableType:
-    """Both roles with a bar and their figures, and the held-out metric so far."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(no_wrap=True, min_width=9)
-    grid.add_column(width=24)
-    grid.add_column(no_wrap=True, overflow="ellipsis")
-    for name, role in (("Trainer", seen.trainer), ("Inferencer", seen.inferencer)):
+def panel(seen: Snapshot, title: str, bm25: float | None, width: int | None = None) -> RenderableType:
+    """Both roles with a bar and their figures, and the held-out metric so far. Fits any width."""
+    parts: list[RenderableType] = []
+    for name, role, facts in (
+        ("Trainer", seen.trainer, _trainer_facts(seen)),
+        ("Inferencer", seen.inferencer, _inferencer_facts(seen)),
+    ):
+        grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        grid.add_column(width=10, no_wrap=True, style="bold")
+        grid.add_column(width=9, no_wrap=True)
+        grid.add_column(width=16)
+        grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
         grid.add_row(name, Text(_phase(role), style=_style(role)), _bar(seen, role), _amount(seen, role))
-        facts = _trainer_facts(seen) if name == "Trainer" else _inferencer_facts(seen)
-        grid.add_row("", "", "", Text(facts, style="dim", overflow="ellipsis", no_wrap=True))
-    dev = Text(dev_line(seen, bm25), overflow="ellipsis", no_wrap=True)
-    return Panel(Group(grid, dev), title=title, title_align="left", border_style="blue", width=_width())
+        parts += [grid, Padding(_line(facts, style="dim"), (0, 0, 0, 12)), ""]
+    parts.append(_line(dev_line(seen, bm25)))
+    return Panel(Group(*parts), title=title, title_align="left", border_style="blue", width=width)
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, overflow="ellipsis", no_wrap=True)
 
 
 def one_line(seen: Snapshot) -> str:
@@ -171,7 +183,7 @@ def _style(role: Progress | None) -> str:
 
 def _bar(seen: Snapshot, role: Progress | None) -> RenderableType:
     done, total = _done(seen, role)
-    return ProgressBar(total=total, completed=min(done, total), width=24) if total else ""
+    return ProgressBar(total=total, completed=min(done, total), width=16) if total else ""
 
 
 def _done(seen: Snapshot, role: Progress | None) -> tuple[int, int]:
@@ -201,10 +213,10 @@ def _message(role: Progress | None) -> str:
 
 
 def _seconds_left(seen: Snapshot, role: Progress) -> float | None:
-    if role.phase in ("finished", "stopped", "failed"):
+    done, total = _done(seen, role)
+    if role.phase in ("finished", "stopped", "failed") or done >= total:
         return None
     if role.role == "trainer":
-        done, total = _done(seen, role)
         return (total - done) * seen.seconds_per_step if seen.seconds_per_step is not None else None
     return role.seconds_left
 
@@ -245,17 +257,11 @@ def _inferencer_facts(seen: Snapshot) -> str:
 
 def _seconds_per_step(paths: RunPaths) -> float | None:
     """Wall time per step over the last records, waits included."""
-    lines = tail(paths.metrics("trainer"))[-11:]
-    try:
-        records = [msgspec.json.decode(line) for line in lines]
-    except msgspec.DecodeError:  # the first line of a tail may be cut
-        records = [msgspec.json.decode(line) for line in lines[1:]]
+    whole = [line for line in tail(paths.metrics("trainer"))[-12:] if line.startswith("{") and line.endswith("}")]
+    records = [msgspec.json.decode(line) for line in whole]
     if len(records) < 2:
         return None
     steps = records[-1]["step"] - records[0]["step"]
     seconds = sum(record.get("seconds", 0.0) for record in records[1:])
     return seconds / steps if steps > 0 and seconds > 0 else None
 
-
-def _width() -> int:
-    return min(terminal.err.width, 110)

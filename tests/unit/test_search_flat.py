@@ -98,6 +98,17 @@ def test_e10_close_scores_and_ties_fall_alike_in_any_sharding(data: Any) -> None
         )
 
 
+def test_e10_scores_do_not_depend_on_what_is_searched_together() -> None:
+    """Faiss itself rounds otherwise for few queries, other blocks, other places in a block."""
+    vectors, queries = random_vectors(500, width=384), random_vectors(40, width=384, seed=1)
+    together = search(vectors, np.arange(500), queries, 30)
+    for at in (0, 17, 39):
+        alone = search(vectors[3:], np.arange(3, 500), queries[at : at + 1], 30, block=101)
+        kept = together.rows[at][together.rows[at] >= 3][:27]
+        np.testing.assert_array_equal(alone.rows[0, :27], kept[:27])
+        np.testing.assert_array_equal(alone.scores[0, :27], together.scores[at][together.rows[at] >= 3][:27])
+
+
 def test_e10_more_ties_than_spare_nominees_are_searched_again() -> None:
     vectors = np.repeat(random_vectors(3), 200, axis=0)
     queries = random_vectors(2, seed=1)

@@ -23,7 +23,7 @@ def test_e10_ties_go_to_the_smaller_row() -> None:
 
 
 def test_e01_fillers_never_win() -> None:
-    merged = merge([found([[-5, -np.inf]], [[7, -1]]), found([[-np.inf, -np.inf]], [[-1, -1]])], 3)
+    merged = merge([found([[-5, -np.inf]], [[7, -1]]), found([[3.0, 0.0]], [[-1, -1]])], 3)
     assert merged.rows.tolist() == [[7, -1, -1]]
     assert merged.scores.tolist() == [[-5, -np.inf, -np.inf]]
 
