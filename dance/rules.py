@@ -29,7 +29,8 @@ def staleness(config: Config) -> None:
         return
     if config.schedule != "async":
         raise ValueError(
-            f"negatives.max_staleness is for schedule=async; schedule={config.schedule} has its own rule: set it to null"
+            f"negatives.max_staleness is for schedule=async; schedule={config.schedule} has its own rule: set "
+            "it to null"
         )
     if bound < config.handover.every - 1:
         raise ValueError(

@@ -7,12 +7,14 @@ of open length, so the timeout ends true hangs alone.
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -64,8 +66,7 @@ class World:
     def gather_ragged(self, array: Numbers, to: int) -> list[Numbers]:
         """As ``gather`` for arrays that differ in their first dimension."""
         lengths = self._all_lengths(len(array))
-        padded = np.zeros((max(lengths), *array.shape[1:]), dtype=array.dtype)
-        padded[: len(array)] = array
+        padded = np.resize(array, (max(lengths), *array.shape[1:]))
         return [part[:length] for part, length in zip(self.gather(padded, to), lengths)]
 
     def share_ragged(self, array: Numbers) -> list[Numbers]:
@@ -98,7 +99,18 @@ def joined(timeout_seconds: float) -> Iterator[World]:
     try:
         yield world
     finally:
-        dist.destroy_process_group()
+        # With peers the group ends with the process (see ``leave``): taking gloo down while one of its threads
+        # still lets go of the last collective can hang for ever, both waiting for Python's lock.
+        if world.size == 1:
+            dist.destroy_process_group()
+
+
+def leave(code: int) -> NoReturn:
+    """End a rank at once, when all that it holds is closed: no destructor of the process group runs."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _cpu_group() -> dist.ProcessGroup | None:

@@ -110,7 +110,7 @@ class Loop:
             if step != _NOTHING:
                 return step
             if self.subscriber is not None:
-                patience.check(peer, wanted, str(self.paths.encoders))
+                patience.check(peer, wanted, self.subscriber.where)
             time.sleep(_PAUSE)
 
     def refresh(self, step: int) -> bool:
@@ -138,7 +138,7 @@ class Loop:
         """Serve what is announced until the Trainer has it or is gone, then say goodbye."""
         self.reporter.begin("finished" if complete else "stopped")
         self.announce("finished" if complete else "stopped", finished=True)
-        silence = 5 * self.config.exchange.heartbeat_seconds
+        silence = 10 * self.config.exchange.heartbeat_seconds
         while self.subscriber is not None and not self.stop.requested:
             peer = self.subscriber.peer()
             if peer.finished or self._taken(peer) or (peer.last_seen or 0) > silence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,7 @@ from dance.paths import RunPaths
 from dance.progress import Reporter
 from dance.stopping import STOPPED, Stop
 from dance.tracking import Tracker
-from dance.world import World, joined
+from dance.world import World, joined, leave
 
 from .loop import Loop
 from .refresh import Refresher
@@ -29,13 +30,14 @@ def main() -> None:
         sys.exit("usage: torchrun --nproc-per-node N -m inferencer RUN_DIR")
     run = RunPaths(Path(sys.argv[1]).resolve())
     try:
-        sys.exit(infer(run))
+        code = infer(run)
     except ValueError as error:
         logger.error("%s", error)
-        sys.exit(2)
+        code = 2
     except Exception:
         logger.exception("the Inferencer failed")
-        sys.exit(1)
+        code = 1
+    leave(code)
 
 
 def infer(run: RunPaths) -> int:
@@ -45,6 +47,7 @@ def infer(run: RunPaths) -> int:
     with ExitStack() as stack:
         world = stack.enter_context(joined(settings.launch.collective_timeout_seconds))
         log.start("inferencer", world.rank, run.log("inferencer", world.rank))
+        logger.info("started: rank %d of %d on %s, pid %d", world.rank, world.size, world.device, os.getpid())
         if world.leads:
             stopping.hold_lock(run.lock("inferencer"))
             artefact.sweep(run.negatives)

@@ -53,9 +53,7 @@ def main() -> int:
 def facts() -> list[str]:
     """Versions and devices."""
     found = machine.find()
-    lines = [
-        f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, {sys.executable}"
-    ]
+    lines = [f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, {sys.executable}"]
     lines.append(", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     memory = size(psutil.virtual_memory().total)
     lines.append(

@@ -58,9 +58,9 @@ def _verb(given: argparse.Namespace) -> int:
 
             return prepare.main(given.settings)
         case "evaluate":
-            from . import evaluate
+            from .evaluate import main as evaluate
 
-            return evaluate.main(given.settings)
+            return evaluate(given.settings)
         case "status":
             from . import status
 

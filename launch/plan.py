@@ -46,16 +46,13 @@ def plan(config: Config, paths: RunPaths, machine: Machine) -> tuple[RolePlan, .
     counts = _processes(config, machine)
     threads = config.launch.threads or max(1, machine.cores // sum(counts))
     devices = _devices(counts, machine)
-    return tuple(
-        _role_plan(role, count, gpus, threads, paths) for role, count, gpus in zip(ROLES, counts, devices)
-    )
+    return tuple(_role_plan(role, count, gpus, threads, paths) for role, count, gpus in zip(ROLES, counts, devices))
 
 
 def by_hand(config: Config, plans: tuple[RolePlan, ...]) -> list[str]:
     """Shell commands that start the roles without the launcher."""
     return [
-        f"torchrun --standalone --nproc-per-node {plan.processes} -m {plan.role} {config.run_dir}"
-        for plan in plans
+        f"torchrun --standalone --nproc-per-node {plan.processes} -m {plan.role} {config.run_dir}" for plan in plans
     ]
 
 
@@ -69,9 +66,7 @@ def _processes(config: Config, machine: Machine) -> tuple[int, int]:
     inferencer = inferencer or max(1, gpus - trainer)
     for key, count in (("trainer_processes", trainer), ("inferencer_processes", inferencer)):
         if count > gpus:
-            raise ValueError(
-                f"launch.{key}={count}, but {gpus} GPUs are visible: a GPU holds one process per role"
-            )
+            raise ValueError(f"launch.{key}={count}, but {gpus} GPUs are visible: a GPU holds one process per role")
     return trainer, inferencer
 
 

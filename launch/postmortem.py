@@ -19,9 +19,7 @@ _BLOCK = re.compile(r"rank\s+: (\d+) \(local_rank: \d+\)\s+exitcode\s+: (-?\d+)"
 _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL) (.+)")
 _SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: 15")  # torchrun, before it had ranks
 # What a healthy rank says when another one has gone.
-_SECOND_HAND = re.compile(
-    r"[Cc]onnection (closed|reset) by peer|Broken pipe|DistBackendError|DistNetworkError"
-)
+_SECOND_HAND = re.compile(r"[Cc]onnection (closed|reset) by peer|Broken pipe|DistBackendError|DistNetworkError")
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Failure:
 
     def __str__(self) -> str:
         who = self.role if self.rank is None else f"{self.role} rank {self.rank}"
-        tail = "\n".join(f"    {line}" for line in self.lines) or "    (empty)"
+        tail = "\n".join(f"    {line}" for line in self.lines) or "    (nothing was logged)"
         return f"{who} failed: {self.cause}\n  log: {self.log}, its last lines:\n{tail}"
 
 
@@ -52,7 +50,7 @@ def examine(plan: RolePlan, code: int, paths: RunPaths) -> Failure:
     log = paths.log(plan.role, rank)
     written = tail(log)
     if not written or any(line.startswith("Traceback") for line in own):
-        log, written = (log if written else plan.output), own
+        log, written = (log if log.is_file() else plan.output), own
     return Failure(plan.role, rank, _cause(rank_code, own), log, tuple(written[-_LINES:]))
 
 

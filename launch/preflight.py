@@ -46,12 +46,8 @@ def refuse_used(config: Config, paths: RunPaths) -> None:
             )
         return
     if paths.config.exists():
-        raise ValueError(
-            f"{paths.root} holds a run already: add resume=true to continue it, or choose another run_dir"
-        )
-    if paths.root.exists() and (
-        not paths.root.is_dir() or any(p.suffix != ".lock" for p in paths.root.iterdir())
-    ):
+        raise ValueError(f"{paths.root} holds a run already: add resume=true to continue it, or choose another run_dir")
+    if paths.root.exists() and (not paths.root.is_dir() or any(p.suffix != ".lock" for p in paths.root.iterdir())):
         raise ValueError(f"{paths.root} is not an empty folder: choose another run_dir, or remove it")
 
 
@@ -67,9 +63,7 @@ def refuse_taken(setting: str, address: str) -> None:
             probe.bind(where)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
-        remedy = (
-            "another program has that port: choose one" if taken else "is HOST an address of this machine?"
-        )
+        remedy = "another program has that port: choose one" if taken else "is HOST an address of this machine?"
         raise ValueError(f"{setting}: cannot bind {address} ({error.strerror or error}): {remedy}") from None
 
 
@@ -82,9 +76,7 @@ def needed_bytes(config: Config, weights: int, width: int, documents: int, queri
     """What a run writes at most at one time; ``queries`` are the training queries."""
     train, negatives = config.train, config.negatives
     encoders = weights * (_kept(config.handover.keep, train.steps // config.handover.every) + 2)
-    checkpoints = (
-        _STATES * weights * (_kept(config.checkpoint.keep, train.steps // config.checkpoint.every) + 1)
-    )
+    checkpoints = _STATES * weights * (_kept(config.checkpoint.keep, train.steps // config.checkpoint.every) + 1)
     embeddings = documents * width * _FLOAT
     tables = 3 * queries * negatives.sample * (8 + _FLOAT)
     return encoders + checkpoints + embeddings + tables

@@ -63,9 +63,7 @@ def make_ready(request: Request) -> Answer:
     outline = files.check(config.model)
     prepared = Prepared.open(prepare(config, on_progress=Teller()))
     documents = len(prepared.collection.document_ids)
-    train, dev = (
-        prepared.collection.split(name) for name in (config.data.train_split, config.data.dev_split)
-    )
+    train, dev = (prepared.collection.split(name) for name in (config.data.train_split, config.data.dev_split))
     bm25 = None
     if request.run:
         _refuse_processes(request.inferencer_processes, documents)

@@ -14,7 +14,7 @@ from dance.config import Config
 from dance.paths import RunPaths, newest, step_name
 
 from . import terminal
-from .view import METRICS, clock
+from .picture import METRICS, clock
 
 if TYPE_CHECKING:
     from dance.corpus.collection import Collection
@@ -94,7 +94,9 @@ def encoder_lines(paths: RunPaths, best: int | None) -> list[str]:
 
 def examples(paths: RunPaths, collection: Collection, split: str) -> list[str]:
     """Three held-out queries, evenly spread and not chosen by result, with their top 3 before and after."""
-    runs = sorted(path for path in paths.evaluation.glob("step_*/run.trec"))
+    # step_00000040-test is the evaluate verb's, of another split.
+    refreshes = (path for path in paths.evaluation.glob("step_*") if path.name.removeprefix("step_").isdigit())
+    runs = sorted(path / "run.trec" for path in refreshes if (path / "run.trec").is_file())
     best = best_step(paths)
     if best is not None and (chosen := paths.evaluation / step_name(best) / "run.trec") in runs:
         runs = [runs[0], chosen]
@@ -102,9 +104,7 @@ def examples(paths: RunPaths, collection: Collection, split: str) -> list[str]:
         return []
     before, after = tops(runs[0]), tops(runs[-1])
     asked = spread([query for query in after if query in before])
-    documents = rows_of(
-        collection.document_ids, {d for run in (before, after) for q in asked for d in run[q]}
-    )
+    documents = rows_of(collection.document_ids, {d for run in (before, after) for q in asked for d in run[q]})
     queries = rows_of(collection.query_ids, set(asked))
     lines = [
         "",

@@ -9,7 +9,8 @@ from dance import tracking
 from dance.paths import RunPaths, newest
 from dance.stopping import is_locked
 
-from . import terminal, view
+from . import picture, terminal
+from .snapshot import look
 
 ALIVE, FINISHED, STOPPED, DEAD = "running", "finished", "stopped", "dead"
 
@@ -18,16 +19,14 @@ def main(folder: str) -> int:
     """0: running, finished or stopped after saving; 1: dead; raises ValueError where there is no run."""
     paths = RunPaths(Path(folder).expanduser().resolve())
     schema.read(paths.config)
-    seen, state = view.look(paths), condition(paths)
+    seen, state = look(paths), condition(paths)
     terminal.show(f"{paths.root}: {state}")
     for role in (seen.trainer, seen.inferencer):
         if role is not None:
-            terminal.show(
-                f"  {role.role} on {role.host}, process {role.pid}, {_age(seen.now, role.updated_at)}"
-            )
-    for line in view.one_line(seen).split(" | "):
+            terminal.show(f"  {role.role} on {role.host}, process {role.pid}, {_age(seen.now, role.updated_at)}")
+    for line in picture.one_line(seen).split(" | "):
         terminal.show(f"  {line}")
-    terminal.show(f"  {view.dev_line(seen, None)}")
+    terminal.show(f"  {picture.dev_line(seen, None)}")
     adopted = tracking.read_lines(paths.journal)
     terminal.show(f"  negatives adopted: {len(adopted)}; checkpoint: {_step(newest(paths.checkpoints))}")
     if state in (STOPPED, DEAD):
@@ -41,13 +40,13 @@ def condition(paths: RunPaths) -> str:
         return ALIVE
     if paths.finished.exists():
         return FINISHED
-    seen = view.look(paths)
+    seen = look(paths)
     phases = {role.phase for role in (seen.trainer, seen.inferencer) if role is not None}
     return STOPPED if phases and phases <= {"stopped", "finished"} else DEAD if phases else "not started"
 
 
 def _age(now: float, then: float) -> str:
-    return f"last sign {view.clock(now - then)} ago" if then else "no sign yet"
+    return f"last sign {picture.clock(now - then)} ago" if then else "no sign yet"
 
 
 def _step(step: int | None) -> str:

@@ -125,9 +125,7 @@ def _stop(run: _Run) -> Outcome:
     late = [role for role, code in run.codes().items() if code is None]
     processes.end(run.lock)
     if late:
-        return Outcome(
-            FAILED, f"killed before it had ended by itself: {' and '.join(late)}; {_saved(run.paths)}"
-        )
+        return Outcome(FAILED, f"killed before it had ended by itself: {' and '.join(late)}; {_saved(run.paths)}")
     for role, code in run.codes().items():
         if not clean_stop(run.roles[role][0], code or 0):
             return Outcome(FAILED, str(examine(run.roles[role][0], code or 0, run.paths)))

@@ -1,58 +1,23 @@
-"""What both roles are doing: one live panel on a terminal, a line every few seconds elsewhere.
-
-Reads the status files that the roles keep (dance.progress) and the ends of their metrics.
-"""
+"""What both roles are doing, while they do it: one live panel on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
-import msgspec
-from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.padding import Padding
-from rich.panel import Panel
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
-from dance import progress, tracking
 from dance.paths import RunPaths
-from dance.progress import Progress
 
 from . import terminal
-from .postmortem import tail
+from .picture import clock, one_line, panel, refresh_line
+from .snapshot import look
 
 _DRAW_SECONDS = 0.5
 _WIDTH = 100  # characters of the panel at most
 _LOOK_SECONDS = 1.0
 _LINE_SECONDS = 10.0
-_QUIET_SECONDS = 60.0  # without a sign of a role, its age is shown
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Everything that is shown, at one moment."""
-
-    trainer: Progress | None
-    inferencer: Progress | None
-    seconds_per_step: float | None
-    refreshes: tuple[Mapping[str, Any], ...]  # records of the Inferencer, oldest first
-    now: float  # Unix seconds
-
-
-def look(paths: RunPaths) -> Snapshot:
-    return Snapshot(
-        progress.read(paths.status("trainer")),
-        progress.read(paths.status("inferencer")),
-        _seconds_per_step(paths),
-        tuple(tracking.read_lines(paths.metrics("inferencer"))),
-        time.time(),
-    )
 
 
 @contextmanager
@@ -70,7 +35,7 @@ def watching(paths: RunPaths, title: str, bm25: float | None) -> Iterator[Callab
 class _Panel:
     def __init__(self, paths: RunPaths, live: Live, title: str, bm25: float | None) -> None:
         self._paths, self._live, self._title, self._bm25 = paths, live, title, bm25
-        self._drawn = 0.0
+        self._drawn, self._since = 0.0, time.time()
 
     def __call__(self) -> None:
         if time.monotonic() - self._drawn >= _DRAW_SECONDS:
@@ -79,13 +44,14 @@ class _Panel:
     def draw(self) -> None:
         self._drawn = time.monotonic()
         width = min(terminal.err.width, _WIDTH)
-        self._live.update(panel(look(self._paths), self._title, self._bm25, width), refresh=True)
+        self._live.update(panel(look(self._paths, self._since), self._title, self._bm25, width), refresh=True)
 
 
 class _Lines:
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
         self._began = self._looked = self._said = time.monotonic()
+        self._since = time.time()
         self._refreshes = len(look(paths).refreshes)
 
     def __call__(self) -> None:
@@ -93,175 +59,10 @@ class _Lines:
         if now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
-        seen = look(self._paths)
+        seen = look(self._paths, self._since)
         for record in seen.refreshes[self._refreshes :]:
             terminal.say(f"{clock(now - self._began)}  {refresh_line(record)}")
         self._refreshes = len(seen.refreshes)
         if now - self._said >= _LINE_SECONDS:
             self._said = now
             terminal.say(f"{clock(now - self._began)}  {one_line(seen)}")
-
-
-def panel(seen: Snapshot, title: str, bm25: float | None, width: int | None = None) -> RenderableType:
-    """Both roles with a bar and their figures, and the held-out metric so far. Fits any width."""
-    parts: list[RenderableType] = []
-    for name, role, facts in (
-        ("Trainer", seen.trainer, _trainer_facts(seen)),
-        ("Inferencer", seen.inferencer, _inferencer_facts(seen)),
-    ):
-        grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
-        grid.add_column(width=10, no_wrap=True, style="bold")
-        grid.add_column(width=9, no_wrap=True)
-        grid.add_column(width=16)
-        grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        grid.add_row(name, Text(_phase(role), style=_style(role)), _bar(seen, role), _amount(seen, role))
-        parts += [grid, Padding(_line(facts, style="dim"), (0, 0, 0, 12)), ""]
-    parts.append(_line(dev_line(seen, bm25)))
-    return Panel(Group(*parts), title=title, title_align="left", border_style="blue", width=width)
-
-
-def _line(text: str, style: str = "") -> Text:
-    return Text(text, style=style, overflow="ellipsis", no_wrap=True)
-
-
-def one_line(seen: Snapshot) -> str:
-    """Both roles, for logs."""
-    parts = []
-    for name, role, facts in (
-        ("trainer", seen.trainer, _trainer_facts(seen)),
-        ("inferencer", seen.inferencer, _inferencer_facts(seen)),
-    ):
-        told = [f"{_phase(role)} {_amount(seen, role)}".strip(), facts]
-        parts.append(f"{name}: {', '.join(part for part in told if part)}")
-    return " | ".join(parts)
-
-
-def refresh_line(record: Mapping[str, Any]) -> str:
-    """One refresh that has ended."""
-    times = [
-        f"{name} {record[key]:.1f} s"
-        for name, key in (
-            ("encode", "encode_seconds"),
-            ("search", "search_seconds"),
-            ("mine", "mine_seconds"),
-        )
-        if key in record
-    ]
-    metrics = [f"{name} {record[key]:.3f}" for name, key in METRICS if key in record]
-    return f"refresh of step {record['step']}: {', '.join(metrics)} ({', '.join(times)})"
-
-
-METRICS = (("NDCG@10", "ndcg@10"), ("MRR@10", "mrr@10"), ("Recall@100", "recall@100"))
-
-
-def dev_line(seen: Snapshot, bm25: float | None) -> str:
-    """NDCG@10 of the first refresh, the latest ones, and BM25."""
-    scored = [record for record in seen.refreshes if "ndcg@10" in record]
-    shown = scored if len(scored) <= 6 else [scored[0], *scored[-5:]]
-    values = "  ".join(f"{record['step']}: {record['ndcg@10']:.3f}" for record in shown) or "not yet"
-    against = f"   (BM25 {bm25:.3f})" if bm25 is not None else ""
-    return f"held-out NDCG@10 by step   {values}{against}"
-
-
-def clock(seconds: float) -> str:
-    """1:05, or 2:03:04, or 3 d 04 h."""
-    whole = max(0, round(seconds))
-    hours, rest = divmod(whole, 3600)
-    if hours >= 48:
-        return f"{hours // 24} d {hours % 24:02} h"
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
-
-
-def _phase(role: Progress | None) -> str:
-    return role.phase if role else "starting"
-
-
-def _style(role: Progress | None) -> str:
-    waiting = role is None or role.phase in ("wait", "start")
-    return "red" if role and role.phase == "failed" else "yellow" if waiting else "green"
-
-
-def _bar(seen: Snapshot, role: Progress | None) -> RenderableType:
-    done, total = _done(seen, role)
-    return ProgressBar(total=total, completed=min(done, total), width=16) if total else ""
-
-
-def _done(seen: Snapshot, role: Progress | None) -> tuple[int, int]:
-    """The Trainer is always shown on its way to the last step, whatever it does right now."""
-    if role is None:
-        return 0, 0
-    if role.role == "trainer" and role.total_steps:
-        return role.step or 0, role.total_steps
-    return role.done, role.total
-
-
-def _amount(seen: Snapshot, role: Progress | None) -> str:
-    done, total = _done(seen, role)
-    if role is None or not total:
-        return _message(role)
-    unit = "steps" if role.role == "trainer" else role.unit
-    left = _seconds_left(seen, role)
-    return (
-        f"{done:,}/{total:,} {unit}"
-        + (f", {clock(left)} left" if left is not None else "")
-        + _age(seen, role)
-    )
-
-
-def _message(role: Progress | None) -> str:
-    return role.message if role else ""
-
-
-def _seconds_left(seen: Snapshot, role: Progress) -> float | None:
-    done, total = _done(seen, role)
-    if role.phase in ("finished", "stopped", "failed") or done >= total:
-        return None
-    if role.role == "trainer":
-        return (total - done) * seen.seconds_per_step if seen.seconds_per_step is not None else None
-    return role.seconds_left
-
-
-def _age(seen: Snapshot, role: Progress) -> str:
-    age = seen.now - role.updated_at
-    ended = role.phase in ("finished", "stopped", "failed")
-    return f", no sign for {clock(age)}" if age > _QUIET_SECONDS and not ended else ""
-
-
-def _trainer_facts(seen: Snapshot) -> str:
-    role = seen.trainer
-    if role is None:
-        return ""
-    facts = [role.message] if role.message else []
-    if role.loss is not None:
-        facts.append(f"loss {role.loss:.4f}")
-    if role.examples_per_second is not None:
-        facts.append(f"{role.examples_per_second:,.0f} examples/s")
-    if role.negatives_step is not None:
-        facts.append(f"negatives of step {role.negatives_step}, {role.staleness or 0} steps old")
-    elif role.loss is not None:
-        facts.append("no negatives yet")
-    return ", ".join(facts)
-
-
-def _inferencer_facts(seen: Snapshot) -> str:
-    role = seen.inferencer
-    if role is None:
-        return ""
-    facts = [f"encoder of step {role.step}"] if role.step is not None else []
-    if role.phase == "encode" and role.per_second:
-        facts.append(f"{role.per_second:,.0f} documents/s")
-    elif seen.refreshes and "documents_per_second" in seen.refreshes[-1]:
-        facts.append(f"last refresh {seen.refreshes[-1]['documents_per_second']:,.0f} documents/s")
-    return ", ".join(facts)
-
-
-def _seconds_per_step(paths: RunPaths) -> float | None:
-    """Wall time per step over the last records, waits included."""
-    whole = [line for line in tail(paths.metrics("trainer"))[-12:] if line.startswith("{") and line.endswith("}")]
-    records = [msgspec.json.decode(line) for line in whole]
-    if len(records) < 2:
-        return None
-    steps = records[-1]["step"] - records[0]["step"]
-    seconds = sum(record.get("seconds", 0.0) for record in records[1:])
-    return seconds / steps if steps > 0 and seconds > 0 else None
-

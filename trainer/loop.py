@@ -149,7 +149,7 @@ class Loop:
         while self.config.schedule != "static" and not self.negatives.seen(last):
             if self.negatives.subscriber is not None:
                 peer = self.negatives.subscriber.peer()
-                patience.check(peer, f"the negatives of the last step, {last}", str(self.paths.negatives))
+                patience.check(peer, f"the negatives of the last step, {last}", self.negatives.subscriber.where)
             time.sleep(0.1)
         return not self.negatives.stopping
 
@@ -160,7 +160,7 @@ class Loop:
         self.handover.announce(phase, self.negatives.step, finished=True)
         if done and self.world.leads:
             self.paths.finished.write_bytes(msgspec.json.encode({"step": self.state.step}))
-        deadline = time.monotonic() + 5 * self.config.exchange.heartbeat_seconds
+        deadline = time.monotonic() + 10 * self.config.exchange.heartbeat_seconds
         while subscriber is not None and not subscriber.peer().finished and time.monotonic() < deadline:
             time.sleep(0.05)
 

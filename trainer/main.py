@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +20,7 @@ from dance.paths import RunPaths, step_name
 from dance.progress import Reporter
 from dance.stopping import STOPPED, Stop
 from dance.tracking import Tracker, forget_after
-from dance.world import World, joined
+from dance.world import World, joined, leave
 
 from .handover import Handover
 from .loop import Loop
@@ -35,13 +36,14 @@ def main() -> None:
         sys.exit("usage: torchrun --nproc-per-node N -m trainer RUN_DIR")
     run = RunPaths(Path(sys.argv[1]).resolve())
     try:
-        sys.exit(train(run))
+        code = train(run)
     except ValueError as error:
         logger.error("%s", error)
-        sys.exit(2)
+        code = 2
     except Exception:
         logger.exception("the Trainer failed")
-        sys.exit(1)
+        code = 1
+    leave(code)
 
 
 def train(run: RunPaths) -> int:
@@ -51,6 +53,7 @@ def train(run: RunPaths) -> int:
     with ExitStack() as stack:
         world = stack.enter_context(joined(settings.launch.collective_timeout_seconds))
         log.start("trainer", world.rank, run.log("trainer", world.rank))
+        logger.info("started: rank %d of %d on %s, pid %d", world.rank, world.size, world.device, os.getpid())
         if world.leads:
             stopping.hold_lock(run.lock("trainer"))
             for folder in (run.encoders, run.checkpoints):

@@ -84,7 +84,7 @@ class Negatives:
         log.info("step %d: waiting for %s", step, self._wanted(step))
         while self.must_wait(step) and not self.stopping:
             if self.subscriber is not None:
-                patience.check(self.subscriber.peer(), self._wanted(step), str(self.paths.negatives))
+                patience.check(self.subscriber.peer(), self._wanted(step), self.subscriber.where)
             time.sleep(_PAUSE)
             adopted = self._adopt(self._agreed(), step) or adopted
         return adopted

@@ -8,11 +8,14 @@ in the corpus without a query. Files are parsed, never imported, and a file is i
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib.util
+import logging
 import multiprocessing
 import os
 import sysconfig
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -25,6 +28,7 @@ from .lines import files_digest
 from .python_function import Function, functions_of
 from .reading import Document, Judgement, Query
 
+log = logging.getLogger(__name__)
 PACKAGES = ("torch", "transformers", "numpy", "scipy", "networkx")
 MOST_SHARED = 3  # functions that one sentence may describe
 _SKIPPED = {"test", "tests", "testing", "idle_test", "__pycache__", "site-packages", "_vendor"}
@@ -111,7 +115,9 @@ class PythonLibraries:
             return _flat(functions_of(*argument) for argument in arguments)
         # Spawned, not forked: our own process may already run threads of tokenizers or OpenMP.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(len(os.sched_getaffinity(0)), _MOST_PROCESSES), mp_context=context) as pool:
+        processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+        log.info("parsing %d Python files with %d processes, once", len(arguments), processes)
+        with ProcessPoolExecutor(processes, context, initializer=start_worker) as pool:
             return _flat(pool.map(functions_of, *zip(*arguments), chunksize=32))
 
     @cached_property
@@ -143,6 +149,20 @@ class PythonLibraries:
 def _python_files(root: Path) -> list[str]:
     paths = (path.relative_to(root) for path in root.rglob("*.py"))
     return sorted(path.as_posix() for path in paths if not _SKIPPED & set(path.parts[:-1]))
+
+
+def start_worker() -> None:
+    """In each process of a pool, first."""
+    gc.disable()  # syntax trees hold no cycles: looking for some only costs time
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A pool's processes outlive a killed parent otherwise, waiting for work."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _flat(parts: Iterable[list[Function]]) -> list[Function]:

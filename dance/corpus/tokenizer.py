@@ -40,7 +40,7 @@ class Tokenizer:
         if self.vocabulary_size <= len(whole.all_special_ids):
             # What transformers makes of a folder without tokenizer files.
             raise ValueError(
-                f"model.path={name}: its tokenizer has no vocabulary; copy tokenizer.json or vocab.txt beside config.json"
+                f"model.path={name}: its tokenizer has no vocabulary; copy tokenizer.json or vocab.txt there"
             )
         self.separator_id, pair_types = _probe(self._fast, name)
         # A second segment is for models that were trained with one (RoBERTa's has a single type).

@@ -1,10 +1,10 @@
 """Encoders on disk: found, checked, built, saved and loaded whole; never a random weight in silence.
 
-A saved encoder is a plain Hugging Face folder plus what the product adds:
+A saved encoder is a plain Hugging Face folder, a sentence-transformers folder, and ours:
 
     config.json  model.safetensors  tokenizer files      the backbone, for any tool
+    modules.json  1_Pooling/  2_Dense/  3_LayerNorm/     pooling and head: see ``sentence``
     dance.json                                           EncoderSettings
-    head.safetensors                                     where there is a head
 
 Where ``model.path`` is such a folder, its pooling, head and normalisation are part of what its
 weights mean: settings that differ are refused. Token limits are not: the configured ones win, and
@@ -19,16 +19,15 @@ from pathlib import Path
 
 import msgspec
 import torch
-from safetensors.torch import load_file, save_file
 
 from .. import config
 from ..corpus.tokenizer import Tokenizer
 from ..location import resolve_model
 from . import backbone as backbones
-from .model import Encoder, EncoderSettings, Head
+from . import sentence
+from .model import Encoder, EncoderSettings
 
 SETTINGS = "dance.json"
-HEAD = "head.safetensors"
 log = logging.getLogger(__name__)
 
 
@@ -99,8 +98,7 @@ def save(encoder: Encoder, folder: Path) -> None:
     """Everything that ``load`` needs, into a folder; it is whole only once ``artefact.publishing`` ends."""
     folder.mkdir(parents=True, exist_ok=True)
     backbones.save(encoder.backbone, folder)
-    if encoder.head is not None:
-        save_file(encoder.head.state_dict(), folder / HEAD)
+    sentence.write(encoder.settings, encoder.backbone.config.hidden_size, encoder.head, folder)
     written = msgspec.json.format(msgspec.json.encode(encoder.settings), indent=2)
     (folder / SETTINGS).write_bytes(written + b"\n")
     encoder.tokenizer.save(folder)
@@ -151,23 +149,10 @@ def _tokenizer(source: str, vocabulary: int, saved: EncoderSettings | None) -> T
 
 
 def _load_head(encoder: Encoder, folder: Path) -> None:
-    path = folder / HEAD
-    if encoder.head is None:
-        if path.is_file():
-            raise ValueError(f"{path}: a head that {SETTINGS} does not know of; the folder was mixed up")
-        return
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file, but {SETTINGS} has a head; copy the encoder's folder whole")
-    _fit(encoder.head, path)
-
-
-def _fit(head: Head, path: Path) -> None:
-    found, wanted = load_file(path), head.state_dict()
-    different = sorted(found.keys() ^ wanted.keys())
-    different += [name for name in found.keys() & wanted.keys() if found[name].shape != wanted[name].shape]
-    if different:
-        raise ValueError(f"{path}: missing, unexpected or of another shape: {', '.join(different)}")
-    head.load_state_dict(found)
+    if encoder.head is not None:
+        sentence.read_head(encoder.head, folder)
+    elif sentence.has_head(folder):
+        raise ValueError(f"{folder}: has a head that {SETTINGS} does not know of; the folder was mixed up")
 
 
 def _refuse_conflicts(model: config.Model, saved: EncoderSettings) -> None:

@@ -8,8 +8,8 @@ What may be lost, and why that is safe:
 
 Nothing waits for a peer: sends never block, and closing lets go of all but the last news, for which
 it allows half a second. A peer that vanished without a word is noticed by ZeroMQ's own pings, a line
-that died for good by its silence; both are made anew. Messages have one part; parts of a stranger's are joined, and
-refused by whoever decodes them.
+that died for good by its silence; both are made anew. Messages have one part; parts of a stranger's are
+joined, and refused by whoever decodes them.
 """
 
 from __future__ import annotations

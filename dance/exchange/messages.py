@@ -25,7 +25,7 @@ _NAME = b"dance"
 MAGIC = _NAME + bytes([VERSION])
 _HEAD = len(MAGIC) + 4  # bytes before the body: magic, checksum
 
-Natural = Annotated[int, Meta(ge=0)]
+Natural = Annotated[int, Meta(ge=0, le=1 << 62)]  # what a file offset can be
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 

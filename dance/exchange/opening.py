@@ -44,7 +44,7 @@ def open_subscriber(config: Config, paths: RunPaths, kind: Kind) -> Iterator[Sub
     """
     run, endpoint, keys = _run_id(config), resolve(config, kind), _keys(config)
     worker: Worker[SubscriberChannel] = Worker(f"subscriber to {kind}")
-    subscriber = Subscriber(run, kind, paths, config.exchange, check=worker.check)
+    subscriber = Subscriber(run, kind, paths, config.exchange, where=str(endpoint), check=worker.check)
     quiet = max(_DEAD_BEATS * config.exchange.heartbeat_seconds, _DEAD_SECONDS)
     channel = partial(SubscriberChannel, endpoint, keys, config.exchange.chunk_bytes, quiet)
     with worker.running(channel, subscriber):

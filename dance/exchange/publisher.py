@@ -83,7 +83,7 @@ class Publisher:
                 offer=offer,
                 final=final,
                 phase=phase,
-                holds=tuple(sorted(holds)),
+                holds=tuple(sorted(int(held) for held in holds)),
                 finished=finished,
             )
             self._next_beat = -math.inf
@@ -134,4 +134,4 @@ class Publisher:
             return known
         path = self._locate(step)
         digest = artefact.digest(path)
-        return Offer(step=step, digest=digest, size=(path / artefact.MANIFEST).stat().st_size)
+        return Offer(step=int(step), digest=digest, size=(path / artefact.MANIFEST).stat().st_size)

@@ -47,10 +47,12 @@ class Subscriber:
         kind: Kind,
         paths: RunPaths,
         exchange: Exchange,
+        where: str = "",
         check: Callable[[], None] = _nothing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``check`` raises what made the thread die."""
+        """``where`` the publisher is to be found, for messages; ``check`` raises what made the thread die."""
+        self.where = where
         self._run = run
         self._kind = kind
         self._paths = paths
@@ -182,7 +184,8 @@ class Subscriber:
         step = fetch.offer.step
         self._newest = (step, fetch.place())
         self._fetch = None
-        log.info("fetched %s of step %d: %.1f MB", self._kind, step, fetch.total / 1e6)
+        size = fetch.total / 1e6
+        log.info("fetched %s of step %d: %.1f MB, %d pieces asked for again", self._kind, step, size, fetch.again)
         latest = self._hearing.latest
         self._pursue(latest.offer if latest is not None else None)
 

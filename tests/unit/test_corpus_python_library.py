@@ -1,6 +1,10 @@
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dance.config import Data
@@ -157,6 +161,25 @@ def test_a_pool_of_processes_reads_the_same(tmp_path: Path, monkeypatch: pytest.
     alone = list(PythonLibraries([lib]).documents())
     monkeypatch.setattr(python_library, "_PARALLEL_FROM", 1)
     assert list(PythonLibraries([lib]).documents()) == alone
+
+
+_POOL = """
+import multiprocessing, os, time
+from concurrent.futures import ProcessPoolExecutor
+from dance.corpus.python_library import start_worker
+pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=start_worker)
+print(pool.submit(os.getpid).result(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_no_process_of_the_pool_outlives_a_killed_parent() -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path(python_library.__file__).parents[2])}
+    with subprocess.Popen([sys.executable, "-c", _POOL], stdout=subprocess.PIPE, env=environment) as parent:
+        assert parent.stdout is not None
+        worker = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    assert psutil.wait_procs([worker], timeout=10)[1] == []
 
 
 def test_d12_names_defined_again_get_ids_of_their_own(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def test_t07_missing_and_unexpected_weights_are_named(saved: Path, tmp_path: Pat
         ("encoder.layer.1.output.dense.bias", "model.safetensors", {"drop": "layer.1.output.dense.bias"}),
         ("encoder.layer.2.extra", "model.safetensors", {"add": "encoder.layer.2.extra"}),
         ("cls.other.bias", "model.safetensors", {"add": "cls.other.bias"}),
-        ("norm.weight", "head.safetensors", {"drop": "norm.weight"}),
-        ("linear.scale", "head.safetensors", {"add": "linear.scale"}),
+        ("norm.weight", "3_LayerNorm/model.safetensors", {"drop": "norm.weight"}),
+        ("linear.scale", "2_Dense/model.safetensors", {"add": "linear.scale"}),
     ]:
         broken = tmp_path / "broken"
         shutil.copytree(saved, broken)
@@ -77,10 +77,13 @@ def test_t07_missing_and_unexpected_weights_are_named(saved: Path, tmp_path: Pat
         shutil.rmtree(broken)
 
 
-def test_t07_a_lost_head_is_refused(saved: Path) -> None:
-    (saved / files.HEAD).unlink()
-    with pytest.raises(ValueError, match=r"head\.safetensors.*copy the encoder's folder whole"):
+def test_t07_a_lost_or_foreign_head_is_refused(tmp_path: Path, bert: Path, saved: Path) -> None:
+    files.save(files.build(settings(bert), seed=1), tmp_path / "bare")
+    shutil.move(saved / "2_Dense", tmp_path / "bare")
+    with pytest.raises(ValueError, match=r"2_Dense/model\.safetensors: no such file.*copy its folder whole"):
         files.load(saved, CPU)
+    with pytest.raises(ValueError, match=r"a head that dance\.json does not know of"):
+        files.load(tmp_path / "bare", CPU)
 
 
 def test_t05_a_backbone_without_a_used_weight_is_refused(bert: Path) -> None:
@@ -184,6 +187,19 @@ def test_a_saved_folder_is_a_plain_hugging_face_folder(saved: Path) -> None:
     plain = AutoModel.from_pretrained(saved, add_pooling_layer=False)
     ours = files.load(saved, CPU).backbone
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), ours.parameters(), strict=True))
+
+
+def test_a_saved_folder_has_the_layout_of_sentence_transformers(saved: Path) -> None:
+    modules = json.loads((saved / "modules.json").read_text())
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    assert kinds == ["Transformer", "Pooling", "Dense", "LayerNorm", "Normalize"]
+    pooling = json.loads((saved / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_mean_tokens"] and not pooling["pooling_mode_cls_token"]
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    theirs = sentence_transformers.SentenceTransformer(str(saved), device="cpu")
+    ours, texts = files.load(saved, CPU), some_texts(5)
+    store = tiny_store(saved.parent / "t", saved, texts)
+    np.testing.assert_allclose(theirs.encode(texts), embed(ours, store, np.arange(5), 64), atol=1e-5)
 
 
 def test_a_pickle_is_not_read(bert: Path) -> None:

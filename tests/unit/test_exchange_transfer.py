@@ -38,7 +38,7 @@ def carry(fetch, path, turns=1000, spoil=lambda chunk: chunk):
             return
 
 
-@hypothesis_settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sizes=st.lists(st.integers(0, 300), max_size=5), chunk=st.integers(1, 400))
 def test_any_sizes_cross_in_any_chunks(tmp_path_factory, sizes, chunk):
     root = tmp_path_factory.mktemp("cross")
@@ -68,6 +68,7 @@ def test_a09_only_files_of_the_manifest_are_handed_out(tmp_path):
     for name in ("../secret", "unlisted", "/etc/passwd", "sub", "", "rows.bin/../../secret"):
         assert isinstance(serve(want(path, name), path), Refusal), name
     assert isinstance(serve(want(path, "rows.bin"), path), Chunk)
+    assert isinstance(serve(want(path, "rows.bin", offset=1 << 62), path), Refusal)
 
 
 def test_another_artefact_in_its_place_and_a_vanished_one_are_refused(tmp_path):

@@ -42,15 +42,11 @@ def test_gpus_are_split_and_shared_only_where_they_must(
     roles = planned(Machine(16, gpus(found)), **launch)
     assert tuple(role.environment["CUDA_VISIBLE_DEVICES"] for role in roles) == expected
     for role in roles:
-        assert (
-            role.argv[role.argv.index("--nproc-per-node") + 1] == str(len(role.gpus)) == str(role.processes)
-        )
+        assert role.argv[role.argv.index("--nproc-per-node") + 1] == str(len(role.gpus)) == str(role.processes)
 
 
 @given(st.integers(1, 64), st.integers(1, 4), st.integers(1, 4))
-def test_s09_threads_never_oversubscribe_but_for_one_each(
-    cores: int, trainers: int, inferencers: int
-) -> None:
+def test_s09_threads_never_oversubscribe_but_for_one_each(cores: int, trainers: int, inferencers: int) -> None:
     roles = planned(Machine(cores), trainer_processes=trainers, inferencer_processes=inferencers)
     used = sum(role.processes * int(role.environment["OMP_NUM_THREADS"]) for role in roles)
     assert used <= max(cores, trainers + inferencers)
@@ -81,9 +77,7 @@ def test_the_same_can_be_started_by_hand() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("100000 100000", 1), ("50000 100000", 1), ("max 100000", None)]
-)
+@pytest.mark.parametrize(("text", "expected"), [("100000 100000", 1), ("50000 100000", 1), ("max 100000", None)])
 def test_cores_mind_the_quota_of_a_container(text: str, expected: int | None, tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text(text)
     unbound = machine.cores(tmp_path / "absent")

@@ -46,11 +46,7 @@ def test_a_death_by_signal_explains_exceptions_elsewhere(tmp_path: Path) -> None
 
 
 def test_an_abort_is_not_taken_for_the_cause(tmp_path: Path) -> None:
-    text = (
-        TRACE.format(1, 1)
-        + "[trainer1]:torch.OutOfMemoryError: CUDA out of memory\n"
-        + report((0, -6), (1, 1))
-    )
+    text = TRACE.format(1, 1) + "[trainer1]:torch.OutOfMemoryError: CUDA out of memory\n" + report((0, -6), (1, 1))
     failure = examine(plan(tmp_path, text), 1, RunPaths(tmp_path))
     assert (failure.rank, failure.cause) == (1, "torch.OutOfMemoryError: CUDA out of memory")
 
@@ -80,9 +76,7 @@ def test_torchrun_itself_killed(tmp_path: Path) -> None:
     ("codes", "clean"),
     [(((0, 143), (1, 143)), True), (((0, 143), (1, -9)), False), (((0, 143), (1, -15)), True)],
 )
-def test_clean_stop_is_one_of_every_rank(
-    tmp_path: Path, codes: tuple[tuple[int, int], ...], clean: bool
-) -> None:
+def test_clean_stop_is_one_of_every_rank(tmp_path: Path, codes: tuple[tuple[int, int], ...], clean: bool) -> None:
     assert clean_stop(plan(tmp_path, report(*codes)), 1) is clean
 
 

@@ -32,13 +32,9 @@ class Runs:
         hold_lock(self.lock)
 
     def plan(self, role: Role, code: str) -> RolePlan:
-        return RolePlan(
-            role, (sys.executable, "-c", code, str(self.ready)), {}, self.paths.logs / f"{role}.log"
-        )
+        return RolePlan(role, (sys.executable, "-c", code, str(self.ready)), {}, self.paths.logs / f"{role}.log")
 
-    def run(
-        self, trainer: str, inferencer: str, grace: float = 20.0, send: list[int] | None = None
-    ) -> Outcome:
+    def run(self, trainer: str, inferencer: str, grace: float = 20.0, send: list[int] | None = None) -> Outcome:
         pending = list(send or [])
 
         def tick() -> None:
@@ -102,9 +98,7 @@ def test_handlers_are_as_before(runs: Runs) -> None:
 
 
 def test_grandchildren_in_other_sessions_do_not_survive(runs: Runs) -> None:
-    spawn = (
-        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
-    )
+    spawn = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
     assert runs.run(spawn, "pass").code == 0
 
 

@@ -11,7 +11,8 @@ from rich.console import Console
 from dance.paths import RunPaths
 from dance.progress import Progress
 from launch import terminal, view
-from launch.view import Snapshot, clock, dev_line, look, one_line, panel, refresh_line
+from launch.picture import clock, dev_line, one_line, panel, refresh_line
+from launch.snapshot import Snapshot, look
 
 NOW = 1000.0
 TRAINER = Progress(
@@ -39,9 +40,22 @@ def drawn(snapshot: Snapshot, width: int = 100) -> str:
 
 def test_both_roles_with_everything_that_is_asked() -> None:
     for text in (drawn(seen()), one_line(seen())):
-        for fact in ("train", "240/600 steps", "1:30 left", "loss 1.2346", "118 examples/s", "step 200, 40 steps old"):
+        for fact in (
+            "train",
+            "240/600 steps",
+            "1:30 left",
+            "loss 1.2346",
+            "118 examples/s",
+            "step 200, 40 steps old",
+        ):
             assert fact in text
-        for fact in ("encode", "3,200/6,000 documents", "0:06 left", "encoder of step 200", "450 documents/s"):
+        for fact in (
+            "encode",
+            "3,200/6,000 documents",
+            "0:06 left",
+            "encoder of step 200",
+            "450 documents/s",
+        ):
             assert fact in text
 
 
@@ -103,6 +117,11 @@ def test_look_reads_the_files_of_a_run(tmp_path: Path) -> None:
     assert found.seconds_per_step == 0.5
 
 
+def test_a_status_of_an_earlier_start_is_not_shown(tmp_path: Path) -> None:
+    write(RunPaths(tmp_path))
+    assert look(RunPaths(tmp_path), since=NOW + 1).trainer is None
+
+
 def test_a_metrics_line_cut_short_is_no_trouble(tmp_path: Path) -> None:
     write(RunPaths(tmp_path))
     with RunPaths(tmp_path).metrics("trainer").open("ab") as file:
@@ -117,6 +136,7 @@ def test_plain_lines_where_there_is_no_terminal(
     monkeypatch.setattr(terminal, "say", said.append)
     monkeypatch.setattr(view, "_LINE_SECONDS", 0.0)
     monkeypatch.setattr(view, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(view.time, "time", lambda: NOW)
     with view.watching(RunPaths(tmp_path), "x", None) as tick:
         tick()
         write(RunPaths(tmp_path))

@@ -21,6 +21,7 @@ ROOMS = {
     "torch": {
         "dance/encoder",
         "dance/learning",
+        "dance/evaluation/scoring.py",
         "dance/world.py",
         "dance/tracking.py",
         "dance/search/flat.py",

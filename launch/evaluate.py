@@ -1,0 +1,88 @@
+"""The `evaluate` verb: any encoder on any split, metrics.json and run.trec.
+
+dance evaluate run=RUN [step=N] [split=test]             an encoder of a run, the best by default
+dance evaluate model.path=ENCODER data.path=FOLDER ...    any other; settings as for a run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from dance import config as schema
+from dance import paths
+from dance.config import Config
+from dance.paths import RunPaths, step_name
+
+from . import terminal
+from .compose import compose
+from .preparing import Teller
+from .report import best_step
+
+_OWN = ("run", "step", "split", "out")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when scored. Raises ValueError for bad input."""
+    own = {key: value for key, _, value in (a.partition("=") for a in arguments) if key in _OWN}
+    others = [argument for argument in arguments if argument.partition("=")[0] not in _OWN]
+    if "run" in own and others:
+        raise ValueError(f"run={own['run']} brings its own settings: leave out {' '.join(others)}")
+    if "step" in own and "run" not in own:
+        raise ValueError(f"step={own['step']} is a step of a run: add run=FOLDER")
+    return _of_run(own) if "run" in own else _of_settings(compose(others), own)
+
+
+def _of_run(own: dict[str, str]) -> int:
+    run = RunPaths(Path(own["run"]).expanduser().resolve())
+    config = schema.read(run.config)
+    step = _step(run, own.get("step"))
+    folder = run.held("encoders", step)
+    if folder is None:
+        there = ", ".join(map(str, paths.steps(run.encoders)))
+        raise ValueError(f"{run.encoders} holds no encoder of step {step}; there are: {there or 'none'}")
+    split = own.get("split", config.data.dev_split)
+    out = Path(own["out"]) if "out" in own else run.evaluation / f"{step_name(step)}-{split}"
+    return _score(config, folder, Path(config.prepared or ""), split, out)
+
+
+def _step(run: RunPaths, given: str | None) -> int:
+    if given is not None:
+        if not given.isdigit():
+            raise ValueError(f"step={given}: not a number of steps")
+        return int(given)
+    step = best_step(run)
+    return paths.newest(run.encoders) or 0 if step is None else step
+
+
+def _of_settings(config: Config, own: dict[str, str]) -> int:
+    from dance.corpus.prepare import prepare
+
+    split = own.get("split", config.data.dev_split)
+    name = Path(config.model.path).name
+    prepared = prepare(config, [split], Teller())
+    return _score(config, None, prepared, split, Path(own.get("out", f"evaluation/{name}-{split}")))
+
+
+def _score(config: Config, folder: Path | None, prepared: Path, split: str, out: Path) -> int:
+    """``folder`` is an encoder that we saved; None takes the configured one."""
+    from dance.corpus.prepare import Prepared
+    from dance.evaluation import runfile
+    from dance.evaluation.scoring import open_encoder, score
+
+    encoder = open_encoder(config, folder)
+    opened, teller = Prepared.open(prepared), Teller()
+    total = len(opened.documents)
+    out.mkdir(parents=True, exist_ok=True)
+    metrics, ranking = score(
+        encoder, opened, split, config.encode, out, lambda done: teller("encode documents", done, total)
+    )
+    runfile.write(out / "run.trec", ranking)
+    record = {"encoder": str(folder or config.model.path), "split": split, "queries": len(ranking), **metrics}
+    (out / "metrics.json").write_bytes(msgspec.json.encode(record) + b"\n")
+    for key, value in record.items():
+        terminal.show(f"{key:>12}  {value:.4f}" if isinstance(value, float) else f"{key:>12}  {value}")
+    terminal.show(f"{'written':>12}  {out / 'metrics.json'}, {out / 'run.trec'}")
+    return 0

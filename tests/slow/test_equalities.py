@@ -1,0 +1,78 @@
+"""What must not depend on how a run is cut or spread: resumes, Inferencer ranks, Trainer ranks."""
+
+import signal
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dance import config, paths
+from dance.mining.table import NegativesTable
+from tests.running import make_run, records, run, start, wait_until
+
+pytestmark = pytest.mark.slow
+COMPARED = ("step", "loss", "learning_rate", "negatives_step", "examples_digest")
+
+
+def compared(run_paths):
+    return [{key: record.get(key) for key in COMPARED} for record in records(run_paths)]
+
+
+@pytest.mark.parametrize("trainers", [1, 2])
+def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, trainers):
+    straight = make_run(tmp_path, run_dir=str(tmp_path / "straight"), schedule="sync")
+    run(straight, trainers)
+
+    cut = make_run(tmp_path, run_dir=str(tmp_path / "cut"), schedule="sync", run_id="cut")
+    roles = start("trainer", cut, trainers), start("inferencer", cut)
+    wait_until(lambda: any(record["step"] >= 17 for record in records(cut)), "step 17")
+    for role in roles:
+        role.send_signal(signal.SIGTERM)
+    assert all(role.wait(timeout=30) != 0 for role in roles)
+    stopped_at = paths.newest(cut.checkpoints)
+    assert stopped_at is not None and 17 <= stopped_at < 40
+
+    config.write(msgspec.structs.replace(config.read(cut.config), resume=True), cut.config)
+    run(cut, trainers)
+    assert compared(cut) == compared(straight)
+    assert cut.journal.read_text() == straight.journal.read_text()
+    whole, resumed = (load_file(r.checkpoints / "step_00000040" / "state.safetensors") for r in (straight, cut))
+    assert whole.keys() == resumed.keys()
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_two_inferencer_processes_mine_what_one_does(tmp_path):
+    tables, scores = [], []
+    for processes in (1, 2):
+        made = make_run(
+            tmp_path, run_dir=str(tmp_path / f"run{processes}"), schedule="sync", train={"steps": 3},
+            handover={"every": 3}, encode={"queries_per_search": 7, "tokens_per_batch": 200},
+            run_id=f"inferencers{processes}",
+        )  # fmt: skip
+        run(made, inferencers=processes)
+        tables.append(NegativesTable.open(made.published("negatives", 0)))
+        scores.append(
+            [{k: r[k] for k in ("step", "ndcg@10", "mrr@10", "recall@100")} for r in records(made, "inferencer")]
+        )
+    one, two = tables
+    for name in ("queries", "offsets", "documents", "scores"):
+        assert np.array_equal(getattr(one, name), getattr(two, name)), name
+    assert one.facts == two.facts and scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_two_trainer_processes_learn_what_one_does_with_the_joined_batch(tmp_path, in_batch):
+    losses = []
+    for processes, batch in ((1, 8), (2, 4)):
+        made = make_run(
+            tmp_path, run_dir=str(tmp_path / f"run{processes}"), schedule="sync", handover={"every": 100},
+            train={"steps": 12, "batch": batch, "accumulation": 2, "dropout": 0.0, "precision": "fp32"},
+            loss={"in_batch": in_batch, "across_ranks": in_batch}, negatives={"per_example": 2},
+            run_id=f"trainers{processes}",
+        )  # fmt: skip
+        run(made, trainers=processes)
+        losses.append([record["loss"] for record in records(made)])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert losses[0][0] != losses[0][-1]

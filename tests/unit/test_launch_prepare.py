@@ -1,0 +1,112 @@
+"""The run folder: claimed once, filled by a child, gone again where it was made for nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dance import config as schema
+from dance.config import Config
+from dance.paths import RunPaths
+from dance.stopping import Locked, hold_lock, is_locked
+from launch import prepare, preparing
+from launch.preparing import Answer, Request
+
+ANSWER = Answer("/prepared/x", 10, 5, 3)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Without the child and what it needs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(prepare.preflight, "check", lambda config, paths, both_here: None)
+    monkeypatch.setattr(prepare, "_prepare", lambda request, lock: ANSWER)
+    return tmp_path
+
+
+def test_c01_the_folder_is_filled_locked_and_kept(here: Path) -> None:
+    with prepare.ready(["run_dir=r"], run=True) as made:
+        assert made.paths.root == here / "r"
+        assert is_locked(made.lock)
+        written = schema.read(made.paths.config)
+        assert written == made.config
+        assert (written.prepared, written.run_dir) == ("/prepared/x", str(here / "r"))
+        assert [role.role for role in made.plans] == ["trainer", "inferencer"]
+    assert not is_locked(RunPaths(here / "r").lock("launcher"))
+
+
+def test_a_folder_made_for_nothing_is_gone(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(request: Request, lock: Path) -> Answer:
+        raise prepare.Refused(2)
+
+    monkeypatch.setattr(prepare, "_prepare", refused)
+    with pytest.raises(prepare.Refused), prepare.ready(["run_dir=a/b"], run=True):
+        pass
+    assert list(here.iterdir()) == []
+
+
+def test_two_launchers_never_share_a_folder(here: Path) -> None:
+    handle = hold_lock(RunPaths(here / "r").lock("launcher"))
+    with pytest.raises(Locked, match="still alive"), prepare.ready(["run_dir=r"], run=True):
+        pass
+    os.close(handle)
+
+
+def test_resume_tells_what_changed(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with prepare.ready(["run_dir=r", "train.steps=40"], run=True):
+        pass
+    with prepare.ready(["run_dir=r", "resume=true", "train.steps=60"], run=True) as made:
+        assert made.config.train.steps == 60
+    assert "changed on resume: train.steps from 40 to 60" in capfd.readouterr().err
+
+
+def test_prepare_verb_shows_how_to_start_by_hand(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert prepare.main(["run_dir=r"]) == 0
+    shown = capfd.readouterr().out
+    assert f"torchrun --standalone --nproc-per-node 1 -m trainer {here / 'r'}" in shown
+    assert f"torchrun --standalone --nproc-per-node 1 -m inferencer {here / 'r'}" in shown
+
+
+@pytest.mark.slow
+def test_the_child_says_bad_input_and_the_parent_passes_its_code(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = Config(run_dir=str(tmp_path), model=schema.Model(path=str(tmp_path / "absent")))
+    hold_lock(tmp_path / "lock")
+    with pytest.raises(prepare.Refused) as refused:
+        prepare._prepare(Request(config, 1, True), tmp_path / "lock")
+    assert refused.value.args == (2,)
+    assert f"error: model.path={tmp_path / 'absent'}" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_child_ends_with_the_launcher(tmp_path: Path) -> None:
+    environment = os.environ | {"DANCE_LAUNCHER_LOCK": str(tmp_path / "nobody-holds-it")}
+    slow = (
+        "import time\nfrom launch import preparing\n"
+        "preparing.make_ready = lambda request: time.sleep(60)\npreparing.main()"
+    )
+    child = subprocess.Popen([sys.executable, "-c", slow], stdin=subprocess.PIPE, env=environment)
+    started = time.monotonic()
+    child.communicate(msgspec.json.encode(Request(Config(), 1, True)))
+    assert child.returncode != 0
+    assert time.monotonic() - started < 10
+
+
+def test_sigterm_while_preparing_unwinds() -> None:
+    with pytest.raises(SystemExit) as left, prepare._terminable():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    assert left.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_more_processes_than_documents_are_refused() -> None:
+    with pytest.raises(ValueError, match="lower launch.inferencer_processes"):
+        preparing._refuse_processes(4, 3)
+    preparing._refuse_processes(3, 3)
