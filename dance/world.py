@@ -66,7 +66,7 @@ class World:
     def gather_ragged(self, array: Numbers, to: int) -> list[Numbers]:
         """As ``gather`` for arrays that differ in their first dimension."""
         lengths = self._all_lengths(len(array))
-        padded = np.resize(array, (max(lengths), *array.shape[1:]))
+        padded = np.resize(array, (max(lengths), *array.shape[1:])).astype(array.dtype, copy=False)
         return [part[:length] for part, length in zip(self.gather(padded, to), lengths)]
 
     def share_ragged(self, array: Numbers) -> list[Numbers]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from dance.config import Config
 from dance.corpus.prepare import Prepared
@@ -32,6 +34,16 @@ from dance.world import World
 from .collect import collect
 from .neighbours import search_everywhere
 from .vectors import embed_everywhere, together
+
+
+class Seconds(dict[str, float]):
+    """Wall time by what it was spent on."""
+
+    @contextmanager
+    def spent_on(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self[name] = self.get(name, 0.0) + time.monotonic() - began
 
 
 @dataclass
@@ -58,27 +70,19 @@ class Refresher:
 
         Raises embed.Interrupted on every rank that is asked to stop in the middle.
         """
-        began = time.monotonic()
+        began, seconds = time.monotonic(), Seconds()
         encoder = self._load(step)
-        shard = self._encode(encoder, step)
-        encoded = time.monotonic()
-        scores = self._evaluate(encoder, shard, step)
-        evaluated = time.monotonic()
-        mined, search_seconds = self._mine(encoder, shard, step, turn)
-        facts = self._publish(mined, step, turn, scores)
-        ended = time.monotonic()
-        documents = len(self.prepared.documents)
-        return {
-            "step": step,
-            **scores,
-            "encode_seconds": encoded - began,
-            "evaluate_seconds": evaluated - encoded,
-            "documents_per_second": documents / (encoded - began),
-            "search_seconds": search_seconds,
-            "mine_seconds": ended - evaluated - search_seconds,
-            "refresh_seconds": ended - began,
-            **facts,
-        }
+        with seconds.spent_on("encode"):
+            shard = self._encode(encoder, step)
+        with seconds.spent_on("evaluate"):
+            scores = self._evaluate(encoder, shard, step)
+        mined, spent = self._mine(encoder, shard, step, turn)
+        with seconds.spent_on("publish"):
+            facts = self._publish(mined, step, turn, scores)
+        rate = len(self.prepared.documents) / seconds["encode"]
+        timings = {f"{name}_seconds": value for name, value in (seconds | spent).items()}
+        total = {"documents_per_second": rate, "refresh_seconds": time.monotonic() - began}
+        return {"step": step, **scores, **timings, **total, **facts}
 
     def _load(self, step: int) -> Encoder:
         path = self.paths.held("encoders", step)
@@ -115,7 +119,7 @@ class Refresher:
         qrels = collection.splits[self.config.data.dev_split]
         self.reporter.begin("evaluate", len(qrels.queries), "queries")
         ranking: metrics.Ranking = {}
-        for part, found in self._search(encoder, shard, qrels.queries, metrics.DEPTH, owners=1):
+        for part, found in self._search(shard, self._vectors(encoder, qrels.queries), metrics.DEPTH, owners=1):
             ranking |= metrics.ranking(collection, qrels.queries[part], found)
             self.reporter.update(part.stop)
         if not self.world.leads:
@@ -127,26 +131,34 @@ class Refresher:
         (folder / "metrics.json").write_bytes(msgspec.json.encode({"step": step, **scores}))
         return scores
 
-    def _mine(self, encoder: Encoder, shard: EmbeddingShard, step: int, turn: int) -> tuple[list[Mined], float]:
-        """This rank's blocks of mined queries, and the seconds that searching for them took."""
-        negatives, seed = self.config.negatives, self.config.seed
+    def _mine(self, encoder: Encoder, shard: EmbeddingShard, step: int, turn: int) -> tuple[list[Mined], Seconds]:
+        """This rank's blocks of mined queries, and where the time went."""
+        negatives, seed, seconds = self.config.negatives, self.config.seed, Seconds()
+        mined: list[Mined] = []
         queries = rotation(self.qrels.queries, negatives.queries_per_refresh, turn, seed)
+        self.reporter.begin("encode", len(queries), "queries")
+        with seconds.spent_on("encode_queries"):
+            vectors = self._vectors(encoder, queries)
         self.reporter.begin("search", len(queries), "queries")
-        began, mining, mined = time.monotonic(), 0.0, []
-        for part, neighbours in self._search(encoder, shard, queries, negatives.topk, self.world.size):
-            found = time.monotonic()
-            mined.append(mine(neighbours, queries[part], self.relevance, negatives, seed, step))
-            mining += time.monotonic() - found
-            self.reporter.update(part.stop)
-        return mined, time.monotonic() - began - mining
+        found = self._search(shard, vectors, negatives.topk, self.world.size)
+        while True:
+            with seconds.spent_on("search"):
+                block = next(found, None)
+            if block is None:
+                return mined, seconds
+            with seconds.spent_on("mine"):
+                mined.append(mine(block[1], queries[block[0]], self.relevance, negatives, seed, step))
+            self.reporter.update(block[0].stop)
+
+    def _vectors(self, encoder: Encoder, queries: Rows) -> NDArray[np.float32]:
+        budget = self.config.encode.tokens_per_batch
+        return embed_everywhere(encoder, self.prepared.queries, queries, budget, self.world, self.stop)
 
     def _search(
-        self, encoder: Encoder, shard: EmbeddingShard, queries: Rows, k: int, owners: int
+        self, shard: EmbeddingShard, vectors: NDArray[np.float32], k: int, owners: int
     ) -> Iterator[tuple[slice, Neighbours]]:
-        encode, world = self.config.encode, self.world
         k = min(k, len(self.prepared.documents))
-        vectors = embed_everywhere(encoder, self.prepared.queries, queries, encode.tokens_per_batch, world, self.stop)
-        return search_everywhere(shard, vectors, k, encode.queries_per_search, world, owners)
+        return search_everywhere(shard, vectors, k, self.config.encode.queries_per_search, self.world, owners)
 
     def _publish(self, mined: list[Mined], step: int, turn: int, scores: dict[str, float]) -> dict[str, Any]:
         """All ranks' negatives become the table of this step. Returns its counts, at rank 0."""

@@ -13,6 +13,7 @@ from transformers import (
     AutoModel,
     BertConfig,
     DistilBertConfig,
+    GPT2Config,
     ModernBertConfig,
     PretrainedConfig,
     PreTrainedTokenizerFast,
@@ -61,6 +62,13 @@ def tiny_modernbert(folder: Path, seed: int = 0, **config: Any) -> Path:
     shape = {"max_position_embeddings": 64, "local_attention": 8, "global_attn_every_n_layers": 2}
     special = {"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
     return _save_model(folder, seed, ModernBertConfig(**_sizes(5 + len(WORDS), shape | special | config)))
+
+
+def tiny_gpt2(folder: Path, seed: int = 0, **config: Any) -> Path:
+    """As ``tiny_bert``, reading left to right."""
+    tiny_bert(folder)
+    shape = {"max_position_embeddings": 64, "bos_token_id": 2, "eos_token_id": 3}
+    return _save_model(folder, seed, GPT2Config(**_sizes(5 + len(WORDS), shape | config)))
 
 
 def tiny_roberta(folder: Path, seed: int = 0, **config: Any) -> Path:

@@ -12,7 +12,7 @@ from dance import artefact, config, log, paths, stopping
 from dance.config import Config
 from dance.corpus.prepare import Prepared
 from dance.corpus.relevance import Relevance
-from dance.encoder import files
+from dance.encoder import backbone, files
 from dance.exchange import open_publisher, open_subscriber
 from dance.learning import checkpoint, optim
 from dance.learning.checkpoint import LoopState
@@ -69,6 +69,7 @@ def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: 
     prepared = Prepared.open(Path(settings.prepared or ""))
     prepared.check(settings)
     encoder = files.build(settings.model, settings.seed, settings.train.dropout).to(world.device)
+    backbone.for_training(encoder.backbone, world.device)
     optimizer = optim.build(encoder, settings.train)
     state = _resume(settings, run, world, encoder, optimizer)
     subscriber = stack.enter_context(open_subscriber(settings, run, "negatives")) if world.leads_node else None

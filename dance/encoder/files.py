@@ -79,7 +79,8 @@ def build(model: config.Model, seed: int, dropout: float | None = None) -> Encod
 
     All weights come from ``model.path``, but for the head of a backbone that has none: that is
     drawn from ``seed``, and logged. ``dropout`` replaces every dropout of the backbone; None keeps
-    its own. Raises ValueError as ``check`` does, and for weights that are missing.
+    its own. Raises ValueError as ``check`` does, for weights that are missing, and for a first token
+    that does not see the text.
     """
     outline = check(model)
     backbone = backbones.load(outline.source, outline.settings.layers, dropout)
@@ -90,6 +91,7 @@ def build(model: config.Model, seed: int, dropout: float | None = None) -> Encod
         _load_head(encoder, Path(outline.source))
     elif encoder.head is not None:
         log.info("new head %d -> %d, drawn from seed %d", outline.hidden, outline.width, seed)
+    _refuse_blind(encoder, model.path)
     log.info("encoder from %s: %d layers, width %d", outline.source, outline.settings.layers, outline.width)
     return encoder.train()
 
@@ -153,6 +155,18 @@ def _load_head(encoder: Encoder, folder: Path) -> None:
         sentence.read_head(encoder.head, folder)
     elif sentence.has_head(folder):
         raise ValueError(f"{folder}: has a head that {SETTINGS} does not know of; the folder was mixed up")
+
+
+@torch.inference_mode()
+def _refuse_blind(encoder: Encoder, path: str) -> None:
+    """A model that reads left to right gives every text the same first state."""
+    if encoder.settings.pooling != "cls":
+        return
+    last = encoder.backbone.config.vocab_size - 1
+    ids = torch.tensor([[last, last - 1, last - 2], [last, last - 3, last - 4]])
+    first = encoder.backbone.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[:, 0]
+    if torch.allclose(first[0], first[1], rtol=0, atol=1e-6):
+        raise ValueError(f"{path} reads left to right, its first token sees no text: set model.pooling=mean")
 
 
 def _refuse_conflicts(model: config.Model, saved: EncoderSettings) -> None:

@@ -16,7 +16,7 @@ def build(model: nn.Module, train: Train) -> AdamW:
         {"params": decayed, "weight_decay": train.weight_decay},
         {"params": plain, "weight_decay": 0.0},
     ]
-    return AdamW([group for group in groups if group["params"]], lr=0.0)
+    return AdamW([group for group in groups if group["params"]], lr=0.0, fused=True)
 
 
 def learning_rate(step: int, train: Train) -> float:

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, BertForMaskedLM
 from dance import config
 from dance.encoder import files
 from dance.encoder.embed import embed
-from tests.tiny import some_texts, tiny_bert, tiny_roberta, tiny_store
+from tests.tiny import some_texts, tiny_bert, tiny_gpt2, tiny_roberta, tiny_store
 
 CPU = torch.device("cpu")
 
@@ -189,19 +189,6 @@ def test_a_saved_folder_is_a_plain_hugging_face_folder(saved: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), ours.parameters(), strict=True))
 
 
-def test_a_saved_folder_has_the_layout_of_sentence_transformers(saved: Path) -> None:
-    modules = json.loads((saved / "modules.json").read_text())
-    kinds = [module["type"].rpartition(".")[2] for module in modules]
-    assert kinds == ["Transformer", "Pooling", "Dense", "LayerNorm", "Normalize"]
-    pooling = json.loads((saved / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode_mean_tokens"] and not pooling["pooling_mode_cls_token"]
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    theirs = sentence_transformers.SentenceTransformer(str(saved), device="cpu")
-    ours, texts = files.load(saved, CPU), some_texts(5)
-    store = tiny_store(saved.parent / "t", saved, texts)
-    np.testing.assert_allclose(theirs.encode(texts), embed(ours, store, np.arange(5), 64), atol=1e-5)
-
-
 def test_a_pickle_is_not_read(bert: Path) -> None:
     torch.save(load_file(bert / "model.safetensors"), bert / "pytorch_model.bin")
     (bert / "model.safetensors").unlink()
@@ -238,6 +225,13 @@ def test_a_wrong_path_is_one_message(tmp_path: Path, path: str, message: str) ->
     folder = path if path.startswith(("/", "pkg")) else str(tmp_path / path)
     with pytest.raises(ValueError, match=message):
         files.check(settings(Path(folder)) if folder.startswith("/") else config.Model(path=folder))
+
+
+def test_the_first_token_of_a_model_that_reads_left_to_right_is_refused(tmp_path: Path) -> None:
+    folder = tiny_gpt2(tmp_path / "gpt2")
+    with pytest.raises(ValueError, match=r"sees no text: set model\.pooling=mean"):
+        files.build(settings(folder), seed=1)
+    assert files.build(settings(folder, pooling="mean"), seed=1).training
 
 
 def test_a_folder_that_is_not_ours_is_not_loaded(bert: Path) -> None:
