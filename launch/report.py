@@ -87,8 +87,9 @@ def encoder_lines(paths: RunPaths, best: int | None) -> list[str]:
     return [
         "",
         f"trained encoder (step {step}): {folder}",
-        "  from pathlib import Path; import torch; from dance.encoder import files",
-        f"  encoder = files.load(Path({str(folder)!r}), torch.device('cpu'))",
+        "  from dance.encoder.texts import TextEncoder    # or SentenceTransformer(FOLDER)",
+        f"  encoder = TextEncoder.open({str(folder)!r})",
+        "  scores = encoder.queries(['a question']) @ encoder.documents([('title', 'text')]).T",
     ]
 
 

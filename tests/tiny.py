@@ -95,7 +95,7 @@ def tiny_store(
     else:
         ids = tokenizer.encode_documents(titles, texts, max_tokens)
     write_tokens(prefix, [ids], tokenizer.vocabulary_size)
-    return TokenStore(prefix, token_settings(tokenizer, max_tokens), max_tokens)
+    return TokenStore.open(prefix, token_settings(tokenizer, max_tokens), max_tokens)
 
 
 def token_settings(tokenizer: OurTokenizer, max_tokens: int) -> TokenSettings:

@@ -60,8 +60,8 @@ class Prepared:
                 f"{artefact.digest(collection.path)[:12]}; run `dance prepare` again"
             )
         made = msgspec.convert(facts["settings"], TokenSettings)
-        documents = TokenStore(path / "documents", made, made.document_max_tokens)
-        queries = TokenStore(path / "queries", made, made.query_max_tokens)
+        documents = TokenStore.open(path / "documents", made, made.document_max_tokens)
+        queries = TokenStore.open(path / "queries", made, made.query_max_tokens)
         assert len(documents) == len(collection.document_ids) and len(queries) == len(collection.query_ids)
         return cls(path, collection, documents, queries, made, facts["fingerprint"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,27 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True):
 class TokenStore:
     """``row(i)`` is the whole input of text i, special tokens included, no padding."""
 
-    def __init__(self, prefix: Path, settings: TokenSettings, max_tokens: int) -> None:
-        # Plain views: slicing an np.memmap costs ten times as much.
-        self.ids = np.asarray(arrays.load(_ids_path(prefix)))  # uint16 or uint32 [tokens]
-        self.offsets = np.asarray(arrays.load(_offsets_path(prefix)))  # int64 [n + 1]
+    def __init__(self, ids: NDArray[Any], offsets: NDArray[np.int64], settings: TokenSettings, max_tokens: int) -> None:
+        self.ids = ids  # uint16 or uint32 [tokens]
+        self.offsets = offsets  # [n + 1]
         self.pad_id = settings.pad_id
         self.separator_id = settings.separator_id
         self.uses_token_types = settings.uses_token_types
         self.max_tokens = max_tokens
         self.fingerprint = settings.tokenizer  # of the tokenizer
+
+    @classmethod
+    def open(cls, prefix: Path, settings: TokenSettings, max_tokens: int) -> TokenStore:
+        # Plain views: slicing an np.memmap costs ten times as much.
+        ids, offsets = (np.asarray(arrays.load(path)) for path in (_ids_path(prefix), _offsets_path(prefix)))
+        return cls(ids, offsets, settings, max_tokens)
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[int]], settings: TokenSettings, max_tokens: int) -> TokenStore:
+        """In memory, for texts that come at run time."""
+        lengths = np.array([0, *(len(text) for text in texts)], dtype=np.int64)
+        ids = np.array([token for text in texts for token in text], dtype=np.uint32)
+        return cls(ids, np.cumsum(lengths), settings, max_tokens)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .neighbours import Neighbours, best, empty
 
 K1, B = 1.2, 0.75  # Lucene's defaults
+_WORD = r"(?u)[^\W_]{2,}"
 
 
 def bm25(
@@ -22,14 +23,14 @@ def bm25(
 ) -> Neighbours:
     """The k best documents of each query, as Lucene scores them: k1 1.2, b 0.75.
 
-    Words are runs of two or more letters, digits and underscores, lower-cased; Lucene's short list
-    of English stop words is left out; no stemming. A document that shares no word with the query is
-    no result. Raises ValueError for k of 0 and for no documents. ``on_progress`` is given the
-    number of queries done.
+    Words are runs of two or more letters and digits, lower-cased, so that the parts of an identifier
+    count as words; Lucene's short list of English stop words is left out; no stemming. A document
+    that shares no word with the query is no result. Raises ValueError for k of 0 and for no
+    documents. ``on_progress`` is given the number of queries done.
     """
     if k < 1:
         raise ValueError(f"search for k={k} neighbours: at least 1")
-    words = bm25s.tokenize(documents, stopwords="en", show_progress=False)
+    words = bm25s.tokenize(documents, stopwords="en", token_pattern=_WORD, show_progress=False)
     if not words.ids:
         raise ValueError("search in an empty corpus: there are no documents")
     found = empty(len(queries), k)
@@ -47,7 +48,7 @@ def bm25(
 
 
 def _terms(queries: Sequence[str]) -> list[list[str]]:
-    return bm25s.tokenize(list(queries), stopwords="en", show_progress=False, return_ids=False)
+    return bm25s.tokenize(list(queries), stopwords="en", token_pattern=_WORD, show_progress=False, return_ids=False)
 
 
 def _top(scores: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -177,7 +177,7 @@ def test_s01_a_store_gives_back_every_row(
 ) -> None:
     folder, vocabulary = tmp_path_factory.mktemp("store"), 65_537 if wide else 65_536
     lengths = write_tokens(folder / "documents", batches, vocabulary)
-    store = TokenStore(folder / "documents", token_settings(Tokenizer(unigram(), "u"), 16), 16)
+    store = TokenStore.open(folder / "documents", token_settings(Tokenizer(unigram(), "u"), 16), 16)
     rows = [row for batch in batches for row in batch]
     assert len(store) == len(rows)
     assert store.lengths.tolist() == lengths.tolist() == [len(row) for row in rows]
