@@ -36,8 +36,9 @@ class Data(Section, frozen=True):
     max_train_queries: Count | None = None
     # Held-out queries scored at every refresh at most, a seeded draw; null keeps all.
     max_dev_queries: Count | None = None
-    # Names of the qrels splits.
+    # Name of the qrels split to learn from.
     train_split: str = "train"
+    # Name of the held-out qrels split that is scored at every refresh.
     dev_split: str = "dev"
     # Folder that holds prepared corpora and token stores, shared between runs.
     prepared: str = "prepared"
@@ -56,8 +57,9 @@ class Model(Section, frozen=True):
     head: Count | None = None
     # Unit vectors, so that inner product is cosine.
     normalize: bool = False
-    # Tokens kept, special ones counted.
+    # Tokens kept of a query, special ones counted.
     query_max_tokens: Count = 64
+    # Tokens kept of a document, title and special ones counted.
     document_max_tokens: Count = 512
 
 
@@ -134,9 +136,10 @@ class Encode(Section, frozen=True):
 
 
 class Exchange(Section, frozen=True):
-    # Where the Trainer publishes encoders, and the Inferencer negatives. "auto" is a local socket
-    # named after the run; tcp://HOST:PORT (PORT+1 serves files) crosses machines.
+    # Where the Trainer publishes encoders. "auto" is a local socket named after the run;
+    # tcp://HOST:PORT (PORT+1 serves files) crosses machines.
     encoders: str = "auto"
+    # Where the Inferencer publishes negatives, likewise.
     negatives: str = "auto"
     # Folder made by `dance keys`; needed to bind anything but loopback.
     keys: str | None = None
@@ -151,8 +154,9 @@ class Exchange(Section, frozen=True):
 
 
 class Launch(Section, frozen=True):
-    # Processes per role on this machine; null takes half of the GPUs each, or one on CPU.
+    # Trainer processes on this machine; null takes half of the GPUs, or one on CPU.
     trainer_processes: Count | None = None
+    # Inferencer processes on this machine, likewise.
     inferencer_processes: Count | None = None
     # Threads per process; null divides the cores so that nothing oversubscribes.
     threads: Count | None = None
