@@ -77,7 +77,12 @@ class Loop:
             held = self.subscriber.newest()
             return _NOTHING if held is None or held <= done else held
 
-        return self._wait(newer, f"an encoder newer than step {done}")
+        while (step := self._wait(newer, f"an encoder newer than step {done}")) is not None:
+            # A machine that was behind may have skipped this step, and takes a later one together with the others.
+            if self.world.agree_min([int(self.paths.held("encoders", step) is not None)]) == [1]:
+                return step
+            time.sleep(_PAUSE)
+        return None
 
     def complete(self) -> bool:
         """Whether the last encoder has its negatives; under schedule=static the first is the last."""

@@ -1,0 +1,205 @@
+"""Adoption and deletion, with fakes that record: all ranks together, only forwards, only what nobody needs."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from dance import artefact, paths, tracking
+from dance.config import Config, from_plain
+from dance.corpus.qrels import Qrels
+from dance.exchange import Peer, PeerLost
+from dance.learning import checkpoint
+from dance.learning.checkpoint import LoopState
+from dance.mining.table import NegativesTable
+from dance.paths import RunPaths, step_name
+from dance.progress import Reporter
+from trainer.handover import Handover
+from trainer.negatives import Negatives
+
+
+@dataclass
+class FakeWorld:
+    """Rank 0 of several; ``others`` is asked what the slowest other rank answers to each question."""
+
+    others: list = field(default_factory=list)
+    leads: bool = True
+    asked: list = field(default_factory=list)
+
+    def agree_min(self, values):
+        self.asked.append(list(values))
+        other = self.others.pop(0) if self.others else values
+        return [min(pair) for pair in zip(values, other)]
+
+
+@dataclass
+class FakeSubscriber:
+    held: list  # what newest() answers, the last one for ever
+    peers: Peer = field(default_factory=lambda: Peer(last_seen=0.0, phase="encode"))
+    released: list = field(default_factory=list)
+    where: str = "here"
+
+    def newest(self):
+        return self.held.pop(0) if len(self.held) > 1 else self.held[0]
+
+    def peer(self):
+        return self.peers
+
+    def release(self, keep):
+        self.released.append(set(keep))
+
+
+@dataclass
+class FakePublisher:
+    said: list = field(default_factory=list)
+    reading: set = field(default_factory=set)
+
+    def announce(self, step, **facts):
+        self.said.append((step, facts))
+
+    def being_read(self):
+        return self.reading
+
+
+@dataclass
+class FakeStop:
+    requested: bool = False
+
+
+QRELS = Qrels.of(np.arange(4), np.arange(4), np.ones(4, dtype=np.int64))
+
+
+def publish_table(run: RunPaths, step: int) -> None:
+    NegativesTable(
+        step, np.arange(4), np.arange(0, 9, 2), np.arange(10, 18), np.zeros(8, np.float32), {"turn": 0}
+    ).publish(run.published("negatives", step))
+
+
+def negatives(tmp_path, held, world=None, **settings) -> Negatives:
+    run = RunPaths(tmp_path)
+    config = from_plain({"handover": {"every": 10}, **settings})
+    reporter = Reporter("trainer", run.status("trainer"), active=False)
+    return Negatives(config, world or FakeWorld(), run, QRELS, FakeSubscriber(held), FakeStop(), reporter)
+
+
+def test_adopts_what_all_ranks_hold_and_journals_it(tmp_path):
+    for step in (0, 10):
+        publish_table(RunPaths(tmp_path), step)
+    made = negatives(tmp_path, [10], FakeWorld(others=[[0, 1]]))  # another machine is at step 0 still
+    assert made.look(12) and made.step == 0 and made.staleness(12) == 12
+    assert made.look(13) and made.step == 10
+    assert not made.look(14)
+    assert tracking.read_lines(RunPaths(tmp_path).journal) == [
+        {"step": 12, "negatives_step": 0},
+        {"step": 13, "negatives_step": 10},
+    ]
+
+
+def test_a_step_that_one_machine_skipped_is_not_adopted_by_the_others(tmp_path):
+    publish_table(RunPaths(tmp_path), 10)
+    world = FakeWorld(others=[[10, 1], [0]])  # agreed on 10, but another machine's disk lacks it
+    made = negatives(tmp_path, [10], world, negatives={"cold_start": "in_batch"})
+    made.start(None)
+    assert not made.look(12) and made.step is None
+
+
+def test_never_goes_back_and_never_adopts_from_the_future(tmp_path):
+    for step in (0, 10, 40):
+        publish_table(RunPaths(tmp_path), step)
+    made = negatives(tmp_path, [10, 0, 40])
+    assert made.look(15) and made.step == 10
+    assert not made.look(16) and made.step == 10
+    assert not made.look(17) and made.step == 10, "step 40 is left over from before a resume at 17"
+
+
+def test_static_takes_its_first_negatives_only(tmp_path):
+    for step in (0, 10):
+        publish_table(RunPaths(tmp_path), step)
+    made = negatives(tmp_path, [0, 10], schedule="static")
+    assert made.look(0) and not made.look(10) and made.step == 0
+
+
+def test_sync_waits_at_a_handover_and_nowhere_else(tmp_path):
+    for step in (0, 10):
+        publish_table(RunPaths(tmp_path), step)
+    made = negatives(tmp_path, [None, None, 0, 0, 0, 10], schedule="sync")
+    assert made.must_wait(0) and made.look(0) and made.step == 0
+    assert not any(made.must_wait(step) for step in range(10)) and made.must_wait(10)
+    assert made.look(10) and made.step == 10 and made.clocks.waiting > 0
+
+
+def test_a_stop_on_any_rank_ends_the_wait_on_all(tmp_path):
+    made = negatives(tmp_path, [None], FakeWorld(others=[[-1, 1], [-1, 1], [-1, 0]]))
+    assert not made.look(0) and made.stopping and made.step is None
+
+
+def test_a13_a_wait_ends_in_an_error_that_says_who_is_missing(tmp_path):
+    made = negatives(tmp_path, [None], exchange={"peer_timeout_seconds": 0.1})
+    made.subscriber.peers = Peer()
+    with pytest.raises(PeerLost, match="negatives of step 0 or newer, at step 0.*no producer was ever seen at here"):
+        made.look(0)
+    made.subscriber.peers = Peer(last_seen=5.0, phase="encode", step=0)
+    with pytest.raises(PeerLost, match="silent for 5 s.*'encode'"):
+        made.look(0)
+    made = negatives(tmp_path, [None], exchange={"product_timeout_seconds": 0.1})
+    with pytest.raises(TimeoutError, match="alive, in phase 'encode'"):
+        made.look(0)
+
+
+def test_resumed_negatives_that_are_gone_are_named(tmp_path):
+    with pytest.raises(ValueError, match="step_00000007 is gone, which the checkpoint needs"):
+        negatives(tmp_path, [None]).start(7)
+
+
+# -- deletion -----------------------------------------------------------------------------------
+
+
+def encoders(run: RunPaths, *steps: int) -> None:
+    for step in steps:
+        with artefact.publishing(run.published("encoders", step), "encoder", step) as folder:
+            (folder / "weights").write_text(str(step))
+
+
+def released(tmp_path, newest, holds=(), reading=(), keep=1) -> list[int]:
+    run = RunPaths(tmp_path)
+    encoders(run, 0, 10, 20, 30, 40)
+    subscriber = FakeSubscriber([newest], Peer(last_seen=0.0, holds=frozenset(holds)))
+    config = from_plain({"handover": {"every": 10, "keep": keep}})
+    Handover(config, FakeWorld(), run, FakePublisher(reading=set(reading)), subscriber)._release_encoders()
+    return paths.steps(run.encoders)
+
+
+def test_no_encoder_goes_before_its_product_is_there(tmp_path):
+    assert released(tmp_path, None) == [0, 10, 20, 30, 40]
+
+
+def test_encoders_behind_the_mark_go_but_for_the_best_and_what_is_being_read(tmp_path):
+    assert released(tmp_path, 30, holds={10}, reading={0}) == [0, 10, 30, 40]
+
+
+def test_keep_is_on_top_of_what_is_needed(tmp_path):
+    assert released(tmp_path, 40, keep=3) == [20, 30, 40]
+
+
+def test_negatives_of_every_kept_checkpoint_are_held(tmp_path):
+    run = RunPaths(tmp_path)
+    encoders(run, 20)
+    model, optimizer = _tiny()
+    for step, table in ((10, 0), (20, 10)):
+        state = LoopState(step=step, negatives_step=table)
+        checkpoint.save(run.checkpoints / step_name(step), state, model, optimizer)
+    publisher, subscriber = FakePublisher(), FakeSubscriber([20])
+    Handover(Config(), FakeWorld(), run, publisher, subscriber).announce("train", 20)
+    step, facts = publisher.said[-1]
+    assert step == 20 and facts["holds"] == {0, 10, 20}
+    assert subscriber.released == [{0, 10, 20}]
+
+
+def _tiny():
+    import torch
+
+    from dance.config import Train
+    from dance.learning import optim
+
+    model = torch.nn.Linear(2, 2)
+    return model, optim.build(model, Train())
