@@ -135,6 +135,13 @@ def verify(path: Path, contents: bool = False) -> Manifest:
     return manifest
 
 
+def replace_file(path: Path, contents: bytes) -> None:
+    """A single file, whole under its name at every moment."""
+    temporary = path.with_name(f"{_TEMPORARY}{path.name}")
+    temporary.write_bytes(contents)
+    temporary.rename(path)
+
+
 def file_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

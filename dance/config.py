@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from . import rules
+from . import artefact, rules
 
 Count = Annotated[int, Meta(ge=1)]  # at least one
 Natural = Annotated[int, Meta(ge=0)]  # none or more
@@ -106,8 +106,8 @@ class Train(Section, frozen=True):
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     # Dropout probability in the backbone; null keeps the model's own.
     dropout: Share | None = None
-    # Steps between two looks at the exchange.
-    poll_every: Count = 10
+    # Steps between two looks at the exchange and for a requested stop: a tenth of a millisecond each.
+    poll_every: Count = 1
     # Steps between two lines of metrics.
     log_every: Count = 10
 
@@ -115,7 +115,7 @@ class Train(Section, frozen=True):
 class Handover(Section, frozen=True):
     # Steps between two encoders handed to the Inferencer (ANCE: 10,000).
     every: Count = 10_000
-    # Encoders kept on disk besides the best and the newest; null or -1 keeps all.
+    # Newest encoders kept on disk, besides the best and those that a resume needs; null or -1 keeps all.
     keep: int | None = 2
 
 
@@ -229,6 +229,4 @@ def read(path: Path) -> Config:
 
 def write(config: Config, path: Path) -> None:
     """Complete at once under its final name."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.yaml.encode(config))
-    temporary.rename(path)
+    artefact.replace_file(path, msgspec.yaml.encode(config))

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from .artefact import replace_file
 from .paths import Role
 
 
@@ -79,9 +80,7 @@ class Reporter:
         if not self._active:
             return
         self._now.updated_at = self._written = time.time()
-        temporary = self._path.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.encode(self._now))
-        temporary.rename(self._path)
+        replace_file(self._path, msgspec.json.encode(self._now))
 
 
 def read(path: Path) -> Progress | None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def no_contrast(config: Config) -> None:
-    in_batch = config.loss.in_batch and config.train.batch > 1
+    in_batch = config.loss.in_batch and (config.train.batch > 1 or config.loss.across_ranks)
     if config.negatives.per_example == 0 and not in_batch:
         raise ValueError(
             "no negatives to contrast with: negatives.per_example=0 needs loss.in_batch=true and "

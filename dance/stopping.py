@@ -17,6 +17,7 @@ from types import FrameType
 
 LAUNCHER_LOCK = "DANCE_LAUNCHER_LOCK"  # environment: a file that the launcher keeps locked while it lives
 STOPPED = 143  # exit code of a run that was asked to end and did so cleanly
+_OVERDUE = 1  # exit code of one whose grace ran out, so that nothing was saved
 
 
 class Stop:
@@ -41,7 +42,7 @@ class Stop:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.reason is not None and number == signal.SIGINT and self._interrupted:
-            os._exit(STOPPED)
+            os._exit(_OVERDUE)
         self._interrupted = number == signal.SIGINT
         self.reason = self.reason or signal.Signals(number).name
 
@@ -51,14 +52,14 @@ class Stop:
         """Runs even while the main thread is stuck outside Python: the signal's byte arrives here."""
         os.read(wake, 1)
         time.sleep(self._grace)
-        os._exit(STOPPED)
+        os._exit(_OVERDUE)
 
     def _watch_parents(self) -> None:
         while os.getppid() == self._parent and not self._launcher_died():
             time.sleep(0.5)
         self.reason = self.reason or "the launcher died"
         time.sleep(min(self._grace, 5.0))
-        os._exit(STOPPED)
+        os._exit(_OVERDUE)
 
     def _launcher_died(self) -> bool:
         return self._lock is not None and not is_locked(Path(self._lock))

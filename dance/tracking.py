@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .artefact import replace_file
+
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
@@ -61,11 +63,9 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [msgspec.json.decode(line) for line in raw[: raw.rfind(b"\n") + 1].splitlines()]
 
 
-def forget_after(path: Path, step: int) -> None:
-    """Drop the records of steps that a resume will repeat."""
+def forget_after(path: Path, step: int, key: str = "step") -> None:
+    """Drop the records of steps, counted by ``key``, that a resume will repeat."""
     records = read_lines(path)
-    kept = [record for record in records if record["step"] <= step]
+    kept = [record for record in records if record[key] <= step]
     if len(kept) != len(records):
-        temporary = path.with_suffix(".tmp")
-        temporary.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in kept))
-        temporary.rename(path)
+        replace_file(path, b"".join(msgspec.json.encode(record) + b"\n" for record in kept))

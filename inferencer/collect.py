@@ -22,7 +22,8 @@ def collect(mined: list[Mined], step: int, world: World) -> NegativesTable | Non
     }
     joined = {name: world.gather_ragged(column, 0) for name, column in columns.items()}
     sums = world.gather(
-        np.array([[m.relevant_dropped, m.missing] for m in mined] or [[0, 0]], dtype=np.int64).sum(axis=0), 0
+        np.array([[m.relevant_dropped, m.missing, m.short] for m in mined] or [[0, 0, 0]], dtype=np.int64).sum(axis=0),
+        0,
     )
     if not world.leads:
         return None
@@ -56,7 +57,7 @@ def _in_query_order(
         "queries_mined": len(queries),
         "negatives": len(documents),
         "queries_without_negatives": int((counts == 0).sum()),
-        "short_queries": int((counts < counts.max(initial=0)).sum()),
+        "short_queries": sums[2],
         "relevant_dropped": sums[0],
         "candidates_missing": sums[1],
     }

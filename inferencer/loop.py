@@ -13,11 +13,11 @@ import msgspec
 from dance import artefact, paths
 from dance.config import Config
 from dance.encoder.embed import Interrupted
-from dance.exchange import Patience, Peer, Publisher, Subscriber
+from dance.exchange import Patience, Peer, PeerLost, Publisher, Subscriber
 from dance.paths import RunPaths
 from dance.progress import Reporter
 from dance.stopping import Stop
-from dance.tracking import Tracker, forget_after
+from dance.tracking import Tracker, forget_after, read_lines
 from dance.world import World
 
 from .refresh import Refresher
@@ -54,18 +54,34 @@ class Loop:
         return self.complete()
 
     def rewind(self) -> None:
-        """Forget negatives of a future that the Trainer, once heard of, does not continue."""
+        """Go back to where the Trainer, once heard of, continues: negatives of another future are forgotten."""
         newest = self._wait(self._announced, "the first encoder")
-        if self.world.leads and newest is not None:
+        if self.world.leads and newest is not None and self.subscriber is not None:
+            needed = self.subscriber.peer().holds
             for later in (step for step in paths.steps(self.paths.negatives) if step > newest):
-                artefact.remove(self.paths.published("negatives", later))
+                if later not in needed:
+                    artefact.remove(self.paths.published("negatives", later))
             forget_after(self.paths.metrics("inferencer"), newest)
-        self.world.barrier()
-        self.done = paths.newest(self.paths.negatives)
-        if self.done is not None:
-            manifest = artefact.read_manifest(self.paths.published("negatives", self.done))
-            self.turn = manifest.facts["turn"] + 1
+            self._recall(newest)
+        # Rank 0 knows, because the negatives lie on its disk.
+        mine = [_NOTHING if self.done is None else self.done, self.turn] if self.world.leads else [_FAR, _FAR]
+        done, self.turn = self.world.agree_min(mine)
+        self.done = None if done == _NOTHING else done
         self.announce("wait")
+
+    def _recall(self, newest: int) -> None:
+        """What the newest negatives and the records say of the past; a record that a kill prevented is made good."""
+        self.done = max((step for step in paths.steps(self.paths.negatives) if step <= newest), default=None)
+        records = read_lines(self.paths.metrics("inferencer"))
+        if self.done is not None:
+            facts = artefact.read_manifest(self.paths.published("negatives", self.done)).facts
+            self.turn = facts["turn"] + 1
+            if not records or records[-1]["step"] < self.done:
+                records.append({"step": self.done, **{key: value for key, value in facts.items() if key != "text"}})
+                self.tracker.record(records[-1])
+        self.paths.best.unlink(missing_ok=True)
+        for record in records:
+            self._note_best(record)
 
     def next_encoder(self) -> int | None:
         """Step of the newest encoder that every machine holds, older ones skipped; None where none will come."""
@@ -108,6 +124,7 @@ class Loop:
             seen, go = _FAR, not self.stop.requested
             if self.subscriber is not None:
                 peer = self.subscriber.peer()
+                self._refuse_regress(peer)
                 seen, go = look(), go and not peer.finished and not self._complete(peer)
             step, going = self.world.agree_min([seen, int(go)])
             if not going:
@@ -117,6 +134,14 @@ class Loop:
             if self.subscriber is not None:
                 patience.check(peer, wanted, self.subscriber.where)
             time.sleep(_PAUSE)
+
+    def _refuse_regress(self, peer: Peer) -> None:
+        """Steps only grow here, so that a Trainer that went back needs an Inferencer that goes back with it."""
+        if self.done is not None and peer.step is not None and peer.step < self.done:
+            raise PeerLost(
+                f"the Trainer was started again at an encoder of step {peer.step}, behind the negatives of step "
+                f"{self.done} that are made already: start the Inferencer again too, it goes back by itself"
+            )
 
     def refresh(self, step: int) -> bool:
         """False where a stop was asked for in the middle: nothing of it is kept."""
@@ -159,9 +184,8 @@ class Loop:
     def _note_best(self, record: dict[str, Any]) -> None:
         best = self._best()
         if self.world.leads and (best is None or record["ndcg@10"] > best["ndcg@10"]):
-            temporary = self.paths.best.with_suffix(".tmp")
-            temporary.write_bytes(msgspec.json.encode({k: record[k] for k in ("step", "ndcg@10")}))
-            temporary.rename(self.paths.best)
+            best = {key: record[key] for key in ("step", "ndcg@10")}
+            artefact.replace_file(self.paths.best, msgspec.json.encode(best))
 
     def _release(self) -> None:
         """Remove what nobody needs: copies of old encoders, negatives older than all that the Trainer holds."""

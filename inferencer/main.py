@@ -11,7 +11,7 @@ from pathlib import Path
 from dance import artefact, config, log, stopping
 from dance.config import Config
 from dance.corpus.prepare import Prepared
-from dance.exchange import open_publisher, open_subscriber
+from dance.exchange import PeerLost, open_publisher, open_subscriber
 from dance.paths import RunPaths
 from dance.progress import Reporter
 from dance.stopping import STOPPED, Stop
@@ -34,6 +34,9 @@ def main() -> None:
     except ValueError as error:
         logger.error("%s", error)
         code = 2
+    except (PeerLost, TimeoutError, FloatingPointError) as error:
+        logger.error("%s", error)
+        code = 1
     except Exception:
         logger.exception("the Inferencer failed")
         code = 1

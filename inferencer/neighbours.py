@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dance.encoder.store import EmbeddingShard
 from dance.search.flat import search
 from dance.search.merge import merge
-from dance.search.neighbours import Neighbours
+from dance.search.neighbours import Neighbours, empty
 from dance.world import World
 
 
@@ -24,7 +24,9 @@ def search_everywhere(
     """
     for number, start in enumerate(range(0, len(queries), block)):
         part = slice(start, min(start + block, len(queries)))
-        found = search(shard.vectors, shard.rows, queries[part], k, world.device)
+        # A corpus of few batches leaves some ranks without any.
+        asked = queries[part]
+        found = search(shard.vectors, shard.rows, asked, k, world.device) if len(shard.rows) else empty(len(asked), k)
         owner = number % owners
         scores, rows = world.gather(found.scores, owner), world.gather(found.rows, owner)
         if world.rank == owner:

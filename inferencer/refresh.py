@@ -93,7 +93,7 @@ class Refresher:
         """This rank's share of the corpus; vectors of earlier encoders make room first."""
         documents, world = self.prepared.documents, self.world
         folder = self.paths.embeddings / step_name(step)
-        if world.leads:
+        if world.leads_node:
             shutil.rmtree(self.paths.embeddings, ignore_errors=True)
         world.barrier()
         share = -(-len(documents) // world.size)
@@ -166,6 +166,6 @@ class Refresher:
         table = collect(mined, step, self.world)
         if table is None:
             return {}
-        table.facts.update(turn=turn, **scores)
+        table.facts.update(turn=turn, text=self.prepared.identity, **scores)
         table.publish(self.paths.published("negatives", step))
-        return {key: value for key, value in table.facts.items() if key not in scores}
+        return {key: value for key, value in table.facts.items() if key not in scores and key != "text"}

@@ -16,6 +16,7 @@ _LINES = 15
 _TAIL_BYTES = 1 << 18
 # torchrun's report: one block per rank that ended other than by 0, the first failure seen comes last.
 _BLOCK = re.compile(r"rank\s+: (\d+) \(local_rank: \d+\)\s+exitcode\s+: (-?\d+)")
+_ENDING = re.compile(r"Sending process \d+ closing signal")  # torchrun, as soon as a rank has failed
 _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL) (.+)")
 _SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: 15")  # torchrun, before it had ranks
 # What a healthy rank says when another one has gone.
@@ -52,6 +53,11 @@ def examine(plan: RolePlan, code: int, paths: RunPaths) -> Failure:
     if not written or any(line.startswith("Traceback") for line in own):
         log, written = (log if log.is_file() else plan.output), own
     return Failure(plan.role, rank, _cause(rank_code, own), log, tuple(written[-_LINES:]))
+
+
+def ends_its_ranks(plan: RolePlan) -> bool:
+    """Whether torchrun has seen a rank fail and is ending the others; it names the failed one only afterwards."""
+    return any(_ENDING.search(line) for line in tail(plan.output))
 
 
 def clean_stop(plan: RolePlan, code: int) -> bool:

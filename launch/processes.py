@@ -57,6 +57,13 @@ def ask_to_end(lock: Path, role: Role) -> None:
         _send(pid, signal.SIGTERM)
 
 
+def kill_ranks(lock: Path, role: Role) -> None:
+    """SIGKILL to the ranks, not to torchrun, which then makes its report."""
+    for pid, environment in family(lock, role).items():
+        if "LOCAL_RANK" in environment:
+            _send(pid, signal.SIGKILL)
+
+
 def end(lock: Path, seconds: float = 0.0) -> None:
     """Give what is left ``seconds`` to go by itself, then SIGKILL until nothing is left."""
     deadline = time.monotonic() + seconds

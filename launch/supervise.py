@@ -3,7 +3,7 @@
   launcher ── torchrun ── ranks     trainer       each torchrun in a session of its own
           └── torchrun ── ranks     inferencer
 
-* A rank dies: torchrun ends the role's other ranks and says which; then the other role gets
+* A rank dies: torchrun says which, the role's other ranks have seconds to end; then the other role gets
   SIGTERM, a few seconds, SIGKILL. Within ten seconds nothing is left.
 * SIGINT, SIGTERM or SIGHUP here: the ranks themselves get SIGTERM, so that the Trainer saves; after
   ``grace_seconds``, or a second signal, SIGKILL.
@@ -26,8 +26,8 @@ from types import FrameType
 from dance.paths import Role, RunPaths, newest
 
 from . import processes
-from .plan import RolePlan
-from .postmortem import Failure, clean_stop, examine
+from .plan import FAILED_ROLE_SECONDS, RolePlan
+from .postmortem import Failure, clean_stop, ends_its_ranks, examine
 
 DONE, FAILED = 0, 1
 _POLL_SECONDS = 0.1
@@ -88,16 +88,39 @@ class _Run:
 
 
 def _watch(run: _Run) -> Outcome:
+    lookouts = {role: _Lookout() for role in run.roles}
     while None in (codes := run.codes()).values() and not any(codes.values()):
         if run.asked.numbers:
             return _stop(run)
         run.on_tick()
+        _hasten(run, lookouts)
         time.sleep(_POLL_SECONDS)
     run.on_tick()
     for role, code in codes.items():
         if code:
             return _failed(run, role, code)
     return Outcome(DONE)
+
+
+@dataclass
+class _Lookout:
+    """What is known of one role's torchrun output."""
+
+    size: int = 0  # bytes read
+    since: float | None = None  # when it was seen to end its ranks
+
+
+def _hasten(run: _Run, lookouts: dict[Role, _Lookout]) -> None:
+    """torchrun gives the other ranks of a failed one half a minute, whatever it is told; we give them seconds."""
+    for role, (plan, process) in run.roles.items():
+        lookout = lookouts[role]
+        size = plan.output.stat().st_size if plan.output.exists() else 0
+        if lookout.since is None and size > lookout.size:
+            lookout.size = size
+            lookout.since = time.monotonic() if ends_its_ranks(plan) else None
+        late = lookout.since is not None and time.monotonic() - lookout.since > FAILED_ROLE_SECONDS
+        if late and process.poll() is None:
+            processes.kill_ranks(run.lock, role)
 
 
 def _failed(run: _Run, role: Role, code: int) -> Outcome:

@@ -82,6 +82,12 @@ class Handover:
         """Negatives of step S prove that the Inferencer is done with every encoder up to S."""
         if self.subscriber is None or self.publisher is None:
             return
-        done, held = self.subscriber.newest(), self.subscriber.peer().holds
-        needed = {s for s in paths.steps(self.run.encoders) if done is None or s >= done}
-        paths.prune(self.run.encoders, self.config.handover.keep, needed | held | self.publisher.being_read())
+        done, there = self.subscriber.newest(), paths.steps(self.run.encoders)
+        needed = set(there) if done is None else {step for step in there if step >= done}
+        if self.config.schedule == "static" and done is not None:
+            needed = {done}  # no later encoder has a product
+        # A resume announces the newest encoder that its checkpoint knows, which must still be there.
+        for saved in paths.steps(self.run.checkpoints):
+            needed |= {max((step for step in there if step <= saved), default=saved)}
+        needed |= self.subscriber.peer().holds | self.publisher.being_read()
+        paths.prune(self.run.encoders, self.config.handover.keep, needed)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from dance.artefact import replace_file
 from dance.config import Config
 from dance.exchange import Patience
 from dance.learning.checkpoint import LoopState
@@ -57,7 +58,10 @@ class Loop:
             if self.negatives.stopping:
                 break
             self.step()
+        if self.window.results:
+            self.record()
         self.save()
+        self.world.barrier()  # torchrun ends all ranks soon after the first one leaves: not before it is saved
         return self.state.step == train.steps and self.finish()
 
     def save_if_due(self) -> None:
@@ -106,37 +110,21 @@ class Loop:
         window, clocks, train = self.window, self.negatives.clocks, self.config.train
         seconds = time.monotonic() - window.began
         steps = len(window.results)
-        loss, norm, masked, idle = self.world.mean(
-            [sum(values) / steps for values in zip(*(vars(r).values() for r in window.results))]
-        )
+        names = ("loss", "gradient_norm", "masked", "idle")
+        means = self.world.mean([sum(getattr(result, name) for result in window.results) / steps for name in names])
+        averages = dict(zip(names, means))
         rate = steps * train.batch * train.accumulation * self.world.size / seconds
-        staleness = self.negatives.staleness(self.state.step)
-        self.tracker.record(
-            {
-                "step": self.state.step,
-                "loss": loss,
-                "learning_rate": learning_rate(self.state.step - 1, train),
-                "gradient_norm": norm,
-                "negatives_step": self.negatives.step,
-                "staleness": staleness,
-                "wait_seconds": clocks.waiting,
-                "adopt_seconds": clocks.adopting,
-                "seconds": seconds,
-                "examples_per_second": rate,
-                "masked": masked,
-                "idle": idle,
-                "examples_digest": window.digest,
-            }
-        )
-        self.reporter.update(
-            self.state.step,
-            step=self.state.step,
-            loss=loss,
-            examples_per_second=rate,
-            negatives_step=self.negatives.step,
-            staleness=staleness,
-            total_steps=train.steps,
-        )
+        shown = {
+            "loss": averages["loss"],
+            "examples_per_second": rate,
+            "negatives_step": self.negatives.step,
+            # When the last update used them.
+            "staleness": self.negatives.staleness(self.state.step - 1),
+        }
+        timings = {"wait_seconds": clocks.waiting, "adopt_seconds": clocks.adopting, "seconds": seconds}
+        others = {"learning_rate": learning_rate(self.state.step - 1, train), "examples_digest": window.digest}
+        self.tracker.record({"step": self.state.step, **averages, **shown, **others, **timings})
+        self.reporter.update(self.state.step, step=self.state.step, total_steps=train.steps, **shown)
         clocks.waiting = clocks.adopting = 0.0
         self.window = Window()
 
@@ -159,10 +147,11 @@ class Loop:
         self.reporter.begin(phase, self.config.train.steps, "steps", done=self.state.step, step=self.state.step)
         self.handover.announce(phase, self.negatives.step, finished=True)
         if done and self.world.leads:
-            self.paths.finished.write_bytes(msgspec.json.encode({"step": self.state.step}))
+            replace_file(self.paths.finished, msgspec.json.encode({"step": self.state.step}))
         deadline = time.monotonic() + 10 * self.config.exchange.heartbeat_seconds
         while subscriber is not None and not subscriber.peer().finished and time.monotonic() < deadline:
             time.sleep(0.05)
+        self.world.barrier()
 
     def _train_phase(self) -> None:
         step, total = self.state.step, self.config.train.steps

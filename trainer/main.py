@@ -13,7 +13,7 @@ from dance.config import Config
 from dance.corpus.prepare import Prepared
 from dance.corpus.relevance import Relevance
 from dance.encoder import backbone, files
-from dance.exchange import open_publisher, open_subscriber
+from dance.exchange import PeerLost, open_publisher, open_subscriber
 from dance.learning import checkpoint, optim
 from dance.learning.checkpoint import LoopState
 from dance.paths import RunPaths, step_name
@@ -40,6 +40,9 @@ def main() -> None:
     except ValueError as error:
         logger.error("%s", error)
         code = 2
+    except (PeerLost, TimeoutError, FloatingPointError) as error:
+        logger.error("%s", error)
+        code = 1
     except Exception:
         logger.exception("the Trainer failed")
         code = 1
@@ -80,7 +83,7 @@ def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: 
     qrels = prepared.collection.splits[settings.data.train_split]
     relevance = Relevance.of(qrels, prepared.collection.twins)
     stepper = Stepper(settings, world, prepared, relevance, encoder, optimizer)
-    negatives = Negatives(settings, world, run, qrels, subscriber, stop, reporter)
+    negatives = Negatives(settings, world, run, prepared, subscriber, stop, reporter)
     negatives.start(state.negatives_step)
     handover = Handover(settings, world, run, publisher, subscriber)
     handover.announce("start", state.negatives_step)
@@ -99,7 +102,8 @@ def _resume(settings: Config, run: RunPaths, world: World, encoder: files.Encode
         raise ValueError(
             f"{run.root} holds checkpoints of an earlier run: continue it with resume=true, or choose another run_dir"
         )
-    if world.agree_min([state.step])[0] != state.step:
+    lowest, minus_highest = world.agree_min([state.step, -state.step])
+    if lowest != -minus_highest:
         raise ValueError(
             f"ranks found different checkpoints under {run.checkpoints}: all machines of the "
             "Trainer need the same folder to resume"
@@ -108,5 +112,6 @@ def _resume(settings: Config, run: RunPaths, world: World, encoder: files.Encode
         for later in (step for step in paths.steps(run.encoders) if step > state.step):
             artefact.remove(run.published("encoders", later))
         forget_after(run.metrics("trainer"), state.step)
-        forget_after(run.journal, state.step)
+        forget_after(run.journal, -1 if state.negatives_step is None else state.negatives_step, "negatives_step")
+        run.finished.unlink(missing_ok=True)
     return state

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from dance.config import Config
-from dance.corpus.qrels import Qrels
+from dance.corpus.prepare import Prepared
 from dance.exchange import Patience, Subscriber
 from dance.learning.order import COLD, Stream
 from dance.mining.table import NegativesTable
@@ -40,12 +40,13 @@ class Negatives:
         config: Config,
         world: World,
         paths: RunPaths,
-        qrels: Qrels,
+        prepared: Prepared,
         subscriber: Subscriber | None,
         stop: Stop,
         reporter: Reporter,
     ) -> None:
-        self.config, self.world, self.paths, self.qrels = config, world, paths, qrels
+        self.config, self.world, self.paths = config, world, paths
+        self.text, self.qrels = prepared.identity, prepared.collection.split(config.data.train_split)
         self.subscriber, self.stop, self.reporter = subscriber, stop, reporter
         self.clocks = Clocks()
         self.stream: Stream | None = None
@@ -71,6 +72,7 @@ class Negatives:
         Every rank calls this at the same steps. Returns early once a stop is requested anywhere;
         raises exchange.PeerLost or TimeoutError where the wait has no end in sight.
         """
+        self._warn_of_silence(step)
         began, adopting = time.monotonic(), self.clocks.adopting
         adopted = self._adopt(self._agreed(), step)
         if self.must_wait(step) and not self.stopping:
@@ -88,6 +90,20 @@ class Negatives:
             time.sleep(_PAUSE)
             adopted = self._adopt(self._agreed(), step) or adopted
         return adopted
+
+    def _warn_of_silence(self, step: int) -> None:
+        """Training goes on without the Inferencer, but not without a word."""
+        if self.subscriber is None:
+            return
+        silence = self.subscriber.peer().last_seen or 0.0
+        if silence > self.config.exchange.peer_timeout_seconds and not self._warned:
+            log.warning(
+                "step %d: the Inferencer has been silent for %.0f s; training goes on with negatives %s steps old",
+                step, silence, self.staleness(step),
+            )  # fmt: skip
+        self._warned = silence > self.config.exchange.peer_timeout_seconds
+
+    _warned = False
 
     def seen(self, step: int) -> bool:
         """Whether every node holds the negatives of ``step``, or a stop was asked for. All ranks call this."""
@@ -134,6 +150,11 @@ class Negatives:
                 "put it back, or start a new run from the newest encoder with model.path"
             )
         table = NegativesTable.open(path)
+        if table.facts["text"] != self.text:
+            raise ValueError(
+                f"{path} was mined from another text ({table.facts['text'][:12]}, here {self.text[:12]}): its row "
+                "numbers would name other documents. Prepare both machines from the same files and settings"
+            )
         self.stream = Stream.over(self.qrels, table, self.config.negatives.per_example, self.config.seed)
 
     def _wanted(self, step: int) -> str:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,13 @@ class Prepared:
         queries = TokenStore.open(path / "queries", made, made.query_max_tokens)
         assert len(documents) == len(collection.document_ids) and len(queries) == len(collection.query_ids)
         return cls(path, collection, documents, queries, made, facts["fingerprint"])
+
+    @cached_property
+    def identity(self) -> str:
+        """The same on two machines if and only if row numbers mean the same text and tokens on both."""
+        files = artefact.read_manifest(self.path).files | artefact.read_manifest(self.collection.path).files
+        told = sorted((name, file.sha256) for name, file in files.items() if name.endswith(".npy"))
+        return hashlib.sha256(repr(told).encode()).hexdigest()
 
     def check(self, config: Config) -> None:
         """Raises ValueError, with both fingerprints, where this was made for another configuration."""

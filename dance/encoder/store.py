@@ -3,7 +3,7 @@
     FOLDER/shard_002_of_004/  vectors.npy [n, width] float32   rows.npy [n] int64   manifest.json
 
 ``rows`` says which document each vector is of, in the order of encoding. The manifest holds the
-step and digest of the encoder and the place of the shard among its siblings, so that a missing,
+step of the encoder and the place of the shard among its siblings, so that a missing,
 foreign or cut shard is refused and never just absent from the results.
 """
 

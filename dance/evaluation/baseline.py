@@ -7,6 +7,7 @@ import logging
 import msgspec
 import numpy as np
 
+from .. import artefact
 from ..corpus.prepare import Prepared
 from ..search.bm25 import bm25
 from .metrics import DEPTH, judgements, measure, ranking
@@ -26,7 +27,5 @@ def bm25_metrics(prepared: Prepared, split: str) -> dict[str, float]:
     ranked = ranking(collection, qrels.queries.astype(np.int64), found)
     metrics = measure(judgements(collection, qrels), ranked)
     log.info("BM25 on %s: NDCG@10 %.4f", split, metrics["ndcg@10"])
-    temporary = kept.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode(metrics))
-    temporary.rename(kept)
+    artefact.replace_file(kept, msgspec.json.encode(metrics))
     return metrics

@@ -43,7 +43,7 @@ def save(path: Path, state: LoopState, model: nn.Module, optimizer: AdamW) -> No
 
 def load(path: Path, model: nn.Module, optimizer: AdamW) -> LoopState:
     """Restore model and optimizer in place. Raises artefact.Broken, or ValueError for another model's."""
-    facts = artefact.verify(path).facts
+    facts = artefact.verify(path, contents=True).facts
     tensors = load_file(path / _TENSORS)
     weights = {n.removeprefix(_MODEL): t for n, t in tensors.items() if n.startswith(_MODEL)}
     try:
@@ -52,11 +52,7 @@ def load(path: Path, model: nn.Module, optimizer: AdamW) -> LoopState:
         raise ValueError(f"{path} does not fit the configured model: {error}") from None
     moments = _moments(tensors)
     for name, parameter in model.named_parameters():
-        # AdamW keeps its step count on the CPU, its moments beside the parameter.
-        optimizer.state[parameter] = {
-            key: tensor if key == "step" else tensor.to(parameter.device)
-            for key, tensor in moments.get(name, {}).items()
-        }
+        optimizer.state[parameter] = {key: tensor.to(parameter.device) for key, tensor in moments.get(name, {}).items()}
     return msgspec.convert(facts, LoopState)
 
 

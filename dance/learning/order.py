@@ -1,9 +1,10 @@
 """Which example comes when: an endless stream that a single integer can resume.
 
 The stream is a chain of passes. A pass is a permutation of all (query, positive) pairs, seeded by
-(seed, step of the negatives, pass), so the examples of one query are a pass apart; in pass p a pair
-takes its p-th group of negatives. An optimizer step takes the next examples of the stream and deals
-them to micro-batches and ranks, so that all ranks always have equally many and none are dropped.
+(seed, step of the negatives, pass), so the examples of one pair are about a pass apart and those of
+one query scattered; in pass p a pair takes its p-th group of negatives. An optimizer step takes the
+next examples of the stream and deals them to micro-batches and ranks, so that all ranks always have
+equally many and none are dropped.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ class Mined:
     scores: NDArray[np.float32]  # [negatives]
     relevant_dropped: int  # candidates that are positives, or the same text as one
     missing: int  # candidates that a corpus smaller than top-k could not give
+    short: int  # queries with fewer negatives than were to be drawn
 
 
 def mine(
@@ -48,7 +49,8 @@ def mine(
         documents=np.take_along_axis(neighbours.rows, chosen, axis=1)[kept],
         scores=np.take_along_axis(neighbours.scores, chosen, axis=1)[kept],
         relevant_dropped=int(positive.sum()),
-        missing=int((~real).sum()),
+        short=int((counts < negatives.sample).sum()),
+        missing=negatives.topk * len(queries) - int(real.sum()),
     )
 
 

@@ -32,7 +32,7 @@ def test_collected_table_is_in_query_order_and_keeps_each_querys_negatives(world
     def mined(queries, counts, start):
         total = sum(counts)
         rows = np.arange(start, start + total)
-        return Mined(np.array(queries), np.array(counts), rows, rows.astype(np.float32), 1, 2)
+        return Mined(np.array(queries), np.array(counts), rows, rows.astype(np.float32), 1, 2, 1)
 
     table = collect([mined([7, 2], [2, 0], 100), mined([5], [3], 200)], 40, world)
     assert table.step == 40 and table.queries.tolist() == [2, 5, 7]

@@ -161,3 +161,12 @@ def test_a_signal_to_the_launcher_saves(launched: Launched, number: signal.Signa
     assert f"stopped by {number.name}" in message
     assert (launched.paths.root / "trainer-saved").exists()
     assert (launched.paths.root / "inferencer-saved").exists()
+
+
+def test_a_rank_that_does_not_obey_torchrun_is_killed_in_seconds(launched: Launched) -> None:
+    """As one does that is stuck in native code: torchrun alone would wait for it for half a minute."""
+    os.kill(launched.ranks["trainer-0"], signal.SIGSTOP)
+    started = time.monotonic()
+    os.kill(launched.ranks["trainer-1"], signal.SIGKILL)
+    code, message = launched.ends(started)
+    assert code == 1 and "trainer rank 1 failed: killed by SIGKILL" in message

@@ -66,7 +66,7 @@ def test_e07_no_positive_and_no_copy_of_one_is_mined():
     assert mined.counts.tolist() == [2, 3]
     assert sorted(mined.documents[:2].tolist()) == [3, 5]
     assert sorted(mined.documents[2:].tolist()) == [1, 2, 3]
-    assert mined.relevant_dropped == 4 and mined.missing == 1
+    assert mined.relevant_dropped == 4 and mined.missing == 1 and mined.short == 2
     assert dict(zip(mined.documents[:2].tolist(), mined.scores[:2].tolist())) == {3: 7, 5: 5}
 
 
@@ -127,3 +127,9 @@ def test_permutation_is_a_function_of_its_key():
 
 def test_twins_ignore_case_and_space_and_leave_empty_texts_alone():
     assert twins(["One  two", "", "one two", "", "three", "ONE TWO"]).tolist() == [0, 1, 0, 3, 4, 0]
+
+
+def test_a_corpus_smaller_than_top_k_is_counted():
+    neighbours = Neighbours(np.array([[3, 2, 1]], dtype=np.float32), np.array([[0, 1, 2]]))
+    mined = mine(neighbours, np.array([0]), relevance_of([(0, 0)], 3), Negatives(topk=200, sample=20), 1, 0)
+    assert mined.missing == 197 and mined.short == 1 and mined.counts.tolist() == [2]

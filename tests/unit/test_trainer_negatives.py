@@ -66,12 +66,25 @@ class FakeStop:
     requested: bool = False
 
 
+class FakePrepared:
+    """The text that the tables below were mined from."""
+
+    identity = "abc"
+
+    @property
+    def collection(self):
+        return self
+
+    def split(self, name):
+        return QRELS
+
+
 QRELS = Qrels.of(np.arange(4), np.arange(4), np.ones(4, dtype=np.int64))
 
 
 def publish_table(run: RunPaths, step: int) -> None:
     NegativesTable(
-        step, np.arange(4), np.arange(0, 9, 2), np.arange(10, 18), np.zeros(8, np.float32), {"turn": 0}
+        step, np.arange(4), np.arange(0, 9, 2), np.arange(10, 18), np.zeros(8, np.float32), {"turn": 0, "text": "abc"}
     ).publish(run.published("negatives", step))
 
 
@@ -79,7 +92,7 @@ def negatives(tmp_path, held, world=None, **settings) -> Negatives:
     run = RunPaths(tmp_path)
     config = from_plain({"handover": {"every": 10}, **settings})
     reporter = Reporter("trainer", run.status("trainer"), active=False)
-    return Negatives(config, world or FakeWorld(), run, QRELS, FakeSubscriber(held), FakeStop(), reporter)
+    return Negatives(config, world or FakeWorld(), run, FakePrepared(), FakeSubscriber(held), FakeStop(), reporter)
 
 
 def test_adopts_what_all_ranks_hold_and_journals_it(tmp_path):
@@ -146,6 +159,25 @@ def test_a13_a_wait_ends_in_an_error_that_says_who_is_missing(tmp_path):
         made.look(0)
 
 
+def test_negatives_of_another_text_are_refused(tmp_path):
+    publish_table(RunPaths(tmp_path), 0)
+    made = negatives(tmp_path, [0])
+    made.text = "xyz"
+    with pytest.raises(ValueError, match="mined from another text.*would name other documents"):
+        made.look(0)
+
+
+def test_a07_silence_is_warned_of_once_and_training_goes_on(tmp_path, caplog):
+    publish_table(RunPaths(tmp_path), 0)
+    made = negatives(tmp_path, [0])
+    made.look(0)
+    made.subscriber.peers = Peer(last_seen=700.0)
+    for step in (41, 42):
+        assert not made.look(step)
+    assert [r.message for r in caplog.records if "silent for 700 s" in r.message and "41 steps old" in r.message]
+    assert sum("silent" in record.message for record in caplog.records) == 1
+
+
 def test_resumed_negatives_that_are_gone_are_named(tmp_path):
     with pytest.raises(ValueError, match="step_00000007 is gone, which the checkpoint needs"):
         negatives(tmp_path, [None]).start(7)
@@ -179,6 +211,21 @@ def test_encoders_behind_the_mark_go_but_for_the_best_and_what_is_being_read(tmp
 
 def test_keep_is_on_top_of_what_is_needed(tmp_path):
     assert released(tmp_path, 40, keep=3) == [20, 30, 40]
+
+
+def test_the_encoder_that_a_resume_announces_is_kept(tmp_path):
+    run = RunPaths(tmp_path)
+    model, optimizer = _tiny()
+    checkpoint.save(run.checkpoints / step_name(15), LoopState(step=15), model, optimizer)
+    assert released(tmp_path, 40) == [10, 40]
+
+
+def test_static_has_products_of_its_first_encoder_only(tmp_path):
+    run = RunPaths(tmp_path)
+    encoders(run, 0, 10, 20, 30)
+    config = from_plain({"handover": {"every": 10, "keep": 1}, "schedule": "static"})
+    Handover(config, FakeWorld(), run, FakePublisher(), FakeSubscriber([0]))._release_encoders()
+    assert paths.steps(run.encoders) == [0, 30]
 
 
 def test_negatives_of_every_kept_checkpoint_are_held(tmp_path):
