@@ -75,7 +75,9 @@ def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: 
     backbone.for_training(encoder.backbone, world.device)
     optimizer = optim.build(encoder, settings.train)
     state = _resume(settings, run, world, encoder, optimizer)
-    subscriber = stack.enter_context(open_subscriber(settings, run, "negatives")) if world.leads_node else None
+    subscriber = (
+        stack.enter_context(open_subscriber(settings, run, "negatives", state.step)) if world.leads_node else None
+    )
     publisher = stack.enter_context(open_publisher(settings, run, "encoders")) if world.leads else None
     tracker = Tracker(run.metrics("trainer"), run.tensorboard, world.leads)
     stack.callback(tracker.close)

@@ -72,6 +72,8 @@ class Negatives:
         Every rank calls this at the same steps. Returns early once a stop is requested anywhere;
         raises exchange.PeerLost or TimeoutError where the wait has no end in sight.
         """
+        if self.subscriber is not None:
+            self.subscriber.reached = step
         self._warn_of_silence(step)
         began, adopting = time.monotonic(), self.clocks.adopting
         adopted = self._adopt(self._agreed(), step)
@@ -107,6 +109,8 @@ class Negatives:
 
     def seen(self, step: int) -> bool:
         """Whether every node holds the negatives of ``step``, or a stop was asked for. All ranks call this."""
+        if self.subscriber is not None:
+            self.subscriber.reached = step
         return self._agreed() >= step or self.stopping
 
     stopping = False  # agreed by all ranks at the last look

@@ -19,7 +19,8 @@ Invariants, each kept by one module and asked for by its tests:
     manifest its digest in the announcement. What does not fit is asked for again (``transfer``).
 3.  *A visible step is complete.* A fetched artefact gets its name by the rename that publishes it;
     ``newest()`` names only steps whose manifest is the announced one (``subscriber``).
-4.  *Steps only grow*, whatever a restarted or overtaken publisher says (``subscriber``).
+4.  *Steps only grow*, whatever a restarted or overtaken publisher says, and never beyond the step that
+    the reader itself has reached: that would be of a future that a resume went back from (``subscriber``).
 5.  *A fetch once begun is finished*, unless its source is gone; then comes the newest. A slow line
     falls behind but never starves (``subscriber``).
 6.  *Only the owner deletes*: a publisher not what is ``being_read()``, a subscriber only its copies.

@@ -37,14 +37,16 @@ def open_publisher(config: Config, paths: RunPaths, kind: Kind) -> Iterator[Publ
 
 
 @contextmanager
-def open_subscriber(config: Config, paths: RunPaths, kind: Kind) -> Iterator[Subscriber]:
+def open_subscriber(config: Config, paths: RunPaths, kind: Kind, reached: int | None = None) -> Iterator[Subscriber]:
     """A subscriber to ``kind``, owner of ``paths.received(kind, ...)``; the publisher may come later.
 
+    ``reached``: the step that this role is at, where it makes steps itself; to be kept up to date.
     Raises ValueError where the address is not allowed.
     """
     run, endpoint, keys = _run_id(config), resolve(config, kind), _keys(config)
     worker: Worker[SubscriberChannel] = Worker(f"subscriber to {kind}")
-    subscriber = Subscriber(run, kind, paths, config.exchange, where=str(endpoint), check=worker.check)
+    where = str(endpoint)
+    subscriber = Subscriber(run, kind, paths, config.exchange, where, reached, check=worker.check)
     quiet = max(_DEAD_BEATS * config.exchange.heartbeat_seconds, _DEAD_SECONDS)
     channel = partial(SubscriberChannel, endpoint, keys, config.exchange.chunk_bytes, quiet)
     with worker.running(channel, subscriber):

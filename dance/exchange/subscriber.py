@@ -48,11 +48,13 @@ class Subscriber:
         paths: RunPaths,
         exchange: Exchange,
         where: str = "",
+        reached: int | None = None,
         check: Callable[[], None] = _nothing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``where`` the publisher is to be found, for messages; ``check`` raises what made the thread die."""
         self.where = where
+        self.reached = reached
         self._run = run
         self._kind = kind
         self._paths = paths
@@ -70,6 +72,10 @@ class Subscriber:
         artefact.sweep(self._folder)
 
     # -- for the role, from any thread -------------------------------------------------------
+
+    # The step that the role itself has come to: what is announced beyond it is of a future that a resume
+    # went back from, and is not taken. None has no such limit.
+    reached: int | None
 
     def newest(self) -> int | None:
         """Newest step complete on this disk; never goes back. Raises RuntimeError if the exchange stopped."""
@@ -145,6 +151,8 @@ class Subscriber:
         if offer is None or self._fetch is not None or offer.digest in self._hopeless:
             return
         if self._newest is not None and offer.step <= self._newest[0]:
+            return
+        if self.reached is not None and offer.step > self.reached:
             return
         received, published = (at(self._kind, offer.step) for at in (self._paths.received, self._paths.published))
         for path in (received, published):

@@ -210,3 +210,20 @@ def test_a13_a_peer_that_finished_and_left_is_not_waited_for_long():
 def _parent_made(path):
     path.parent.mkdir(parents=True)
     return path
+
+
+def test_what_is_announced_beyond_the_readers_own_step_waits_until_that_is_reached(tmp_path):
+    pair = Pair(tmp_path)
+    pair.subscriber.reached = 20
+    for step in (20, 30):
+        publish(pair.theirs, step)
+    pair.publisher.announce(30)  # by a peer that has not heard yet that we went back to 20
+    pair.turns()
+    assert pair.subscriber.newest() is None
+    pair.publisher.announce(20)
+    pair.turns()
+    assert pair.subscriber.newest() == 20
+    pair.publisher.announce(30)
+    pair.subscriber.reached = 30
+    pair.turns()
+    assert pair.subscriber.newest() == 30
