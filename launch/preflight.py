@@ -16,6 +16,9 @@ from dance.paths import RunPaths
 _STATES = 3  # weights and two moments, float32
 _FLOAT = 4  # bytes
 
+_INSTALLED = 120_000_000  # bytes of the Python files that are installed beside us, about
+_SMALLER_RUN = "set run_dir on a larger disk, or lower handover.keep and checkpoint.keep"
+
 
 def check(config: Config, paths: RunPaths, both_here: bool = True) -> None:
     """Without torch, in a fraction of a second. ``both_here``: this machine binds both roles' sockets."""
@@ -82,15 +85,19 @@ def needed_bytes(config: Config, weights: int, width: int, documents: int, queri
     return encoders + checkpoints + embeddings + tables
 
 
-def refuse_full(folder: Path, needed: int) -> None:
+def text_bytes(config: Config) -> int:
+    """What preparing writes at most: the raw and the kept text, and its tokens, about as large as the text again."""
+    path = config.data.path
+    source = sum(file.stat().st_size for file in Path(path).rglob("*.jsonl")) if path else _INSTALLED
+    return 3 * source
+
+
+def refuse_full(folder: Path, needed: int, remedy: str = _SMALLER_RUN) -> None:
     """Raises ValueError where the disk under ``folder`` has less than ``needed`` bytes."""
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(existing).free
     if free < needed:
-        raise ValueError(
-            f"{folder}: the run writes about {size(needed)}, {size(free)} are free; set run_dir on a larger "
-            "disk, or lower handover.keep and checkpoint.keep"
-        )
+        raise ValueError(f"{folder}: about {size(needed)} will be written, {size(free)} are free; {remedy}")
 
 
 def size(count: float) -> str:

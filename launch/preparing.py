@@ -61,6 +61,8 @@ def make_ready(request: Request) -> Answer:
 
     config = request.config
     outline = files.check(config.model)
+    store = Path(config.data.prepared)
+    preflight.refuse_full(store, preflight.text_bytes(config), "set data.prepared on a larger disk")
     prepared = Prepared.open(prepare(config, on_progress=Teller()))
     documents = len(prepared.collection.document_ids)
     train, dev = (prepared.collection.split(name) for name in (config.data.train_split, config.data.dev_split))

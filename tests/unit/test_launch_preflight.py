@@ -92,10 +92,17 @@ def test_weights_of_known_encoders_are_estimated_within_a_tenth() -> None:
 def test_no_room_on_disk_is_refused_with_both_figures(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     preflight.refuse_full(tmp_path / "a" / "b", free // 2)
-    with pytest.raises(ValueError, match=r"writes about .* free; set run_dir"):
+    with pytest.raises(ValueError, match=r"about .* will be written, .* are free; set run_dir"):
         preflight.refuse_full(tmp_path / "a" / "b", free * 2)
 
 
 @pytest.mark.parametrize(("count", "text"), [(5, "5 B"), (1500, "1.5 kB"), (2e9, "2.0 GB"), (3.2e13, "32.0 TB")])
 def test_sizes(count: float, text: str) -> None:
     assert preflight.size(count) == text
+
+
+def test_room_for_the_text_is_asked_for_before_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_bytes(b"x" * 1000)
+    (tmp_path / "queries.jsonl").write_bytes(b"x" * 100)
+    assert preflight.text_bytes(from_plain({"data": {"path": str(tmp_path)}})) == 3300
+    assert preflight.text_bytes(from_plain({})) > 1e8
