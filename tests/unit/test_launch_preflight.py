@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dance.config import Checkpoint, Config, Exchange, Handover, Model, Train
+from dance.config import Checkpoint, Config, Exchange, Handover, Model, Train, from_plain
 from dance.paths import RunPaths
 from launch import preflight
 
