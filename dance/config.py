@@ -6,19 +6,21 @@ checked in ``Config.check``; what a single value may be is part of its type.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
 from . import artefact, rules
 
+_LARGEST = sys.float_info.max  # what is over it is infinite
 Count = Annotated[int, Meta(ge=1)]  # at least one
 Natural = Annotated[int, Meta(ge=0)]  # none or more
-Seconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0, le=_LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Positive = Annotated[float, Meta(gt=0)]
+Positive = Annotated[float, Meta(gt=0, le=_LARGEST)]
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -81,7 +83,7 @@ class Negatives(Section, frozen=True):
     sample: Count = 20
     # Share of the training queries mined per refresh, in rotation (ANCE: a fifth).
     queries_per_refresh: Share = 0.2
-    # Until the first negatives come: wait for them, or train on in-batch documents.
+    # Until the first negatives come: wait for them (as schedule=sync always does), or train on in-batch documents.
     cold_start: Literal["wait", "in_batch"] = "wait"
     # Steps that the negatives in use may lag behind; null has no bound.
     max_staleness: Natural | None = None
@@ -212,9 +214,17 @@ def from_plain(plain: dict[str, Any]) -> Config:
         config = msgspec.convert(plain, Config)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
-        raise ValueError(f"{where.rstrip('`') or 'configuration'}: {message}") from None
+        raise ValueError(f"{where.rstrip('`') or 'configuration'}: {message}{_allowed(where.rstrip('`'))}") from None
     config.check()
     return config
+
+
+def _allowed(key: str) -> str:
+    """The values of a field that has a list of them, for an error about it."""
+    kind: Any = Config
+    for name in filter(None, key.split(".")):
+        kind = get_type_hints(kind).get(name) if isinstance(kind, type) else None
+    return f"; one of {', '.join(map(str, get_args(kind)))}" if get_origin(kind) is Literal else ""
 
 
 def read(path: Path) -> Config:

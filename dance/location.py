@@ -22,7 +22,10 @@ def resolve_model(name: str) -> str:
 
 def _in_package(name: str) -> Path:
     package, _, inside = name.removeprefix(PACKAGE).partition("/")
-    spec = find_spec(package)
+    try:
+        spec = find_spec(package) if package else None
+    except ModuleNotFoundError:  # of a package that the named one would lie in
+        spec = None
     if spec is None or not spec.submodule_search_locations:
         raise ValueError(
             f"model.path={name}: package {package} is not installed; for the default encoder: "

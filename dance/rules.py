@@ -17,8 +17,6 @@ def no_contrast(config: Config) -> None:
         )
     if config.negatives.cold_start == "in_batch" and config.train.batch < 2:
         raise ValueError("negatives.cold_start=in_batch needs train.batch of at least 2; or set it to wait")
-    if config.negatives.cold_start == "in_batch" and config.schedule == "sync":
-        raise ValueError("schedule=sync waits for its negatives: set negatives.cold_start=wait")
     if config.loss.across_ranks and not config.loss.in_batch:
         raise ValueError("loss.across_ranks=true widens in-batch documents: set loss.in_batch=true as well")
 
@@ -65,6 +63,11 @@ def draw(config: Config) -> None:
 def text(config: Config) -> None:
     if config.data.format == "beir" and config.data.path is None:
         raise ValueError("data.format=beir needs data.path=FOLDER with corpus.jsonl, queries.jsonl and qrels/")
+    if config.data.train_split == config.data.dev_split:
+        raise ValueError(
+            f"data.train_split and data.dev_split are both {config.data.dev_split!r}: what is learnt from cannot "
+            "be held out"
+        )
     for key in ("query_max_tokens", "document_max_tokens"):
         if getattr(config.model, key) < 4:
             raise ValueError(f"model.{key} leaves no room for text between the special tokens: at least 4")

@@ -93,10 +93,12 @@ class Loop:
             held = self.subscriber.newest()
             return _NOTHING if held is None or held <= done else held
 
-        while (step := self._wait(newer, f"an encoder newer than step {done}")) is not None:
-            # A machine that was behind may have skipped this step, and takes a later one together with the others.
-            if self.world.agree_min([int(self.paths.held("encoders", step) is not None)]) == [1]:
-                return step
+        while (newest := self._wait(newer, f"an encoder newer than step {done}")) is not None:
+            # The untrained encoder is never skipped: what training gained is counted from it. Any other may be,
+            # so that a machine that was behind may lack one, and all take a later one together.
+            for step in (0, newest) if self.done is None else (newest,):
+                if self.world.agree_min([int(self.paths.held("encoders", step) is not None)]) == [1]:
+                    return step
             time.sleep(_PAUSE)
         return None
 
@@ -183,6 +185,8 @@ class Loop:
 
     def _note_best(self, record: dict[str, Any]) -> None:
         best = self._best()
+        if self.config.schedule == "static":
+            return  # it scores the first encoder only, which says nothing about the later ones
         if self.world.leads and (best is None or record["ndcg@10"] > best["ndcg@10"]):
             best = {key: record[key] for key in ("step", "ndcg@10")}
             artefact.replace_file(self.paths.best, msgspec.json.encode(best))

@@ -6,6 +6,8 @@ dance evaluate model.path=ENCODER data.path=FOLDER ...    any other; settings as
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from dance.paths import RunPaths, step_name
 
 from . import terminal
 from .compose import compose
+from .prepare import terminable
 from .preparing import Teller
 from .report import best_step
 
@@ -26,13 +29,14 @@ _OWN = ("run", "step", "split", "out")
 
 def main(arguments: Sequence[str]) -> int:
     """0 when scored. Raises ValueError for bad input."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     own = {key: value for key, _, value in (a.partition("=") for a in arguments) if key in _OWN}
     others = [argument for argument in arguments if argument.partition("=")[0] not in _OWN]
     if "run" in own and others:
         raise ValueError(f"run={own['run']} brings its own settings: leave out {' '.join(others)}")
     if "step" in own and "run" not in own:
         raise ValueError(f"step={own['step']} is a step of a run: add run=FOLDER")
-    return _of_run(own) if "run" in own else _of_settings(compose(others), own)
+    return _of_run(own) if "run" in own else _of_settings(compose([*_whole(others), *others]), own)
 
 
 def _of_run(own: dict[str, str]) -> int:
@@ -57,6 +61,26 @@ def _step(run: RunPaths, given: str | None) -> int:
     return paths.newest(run.encoders) or 0 if step is None else step
 
 
+def _whole(arguments: Sequence[str]) -> list[str]:
+    """Settings that take the encoder and the text as they are, where nothing else is asked for."""
+    from dance.encoder import files
+    from dance.location import resolve_model
+
+    given = dict(argument.partition("=")[::2] for argument in arguments)
+    wanted: dict[str, object] = dict.fromkeys(
+        ("data.max_documents", "data.max_train_queries", "data.max_dev_queries", "model.layers")
+    )
+    wanted |= {"model.query_max_tokens": 64, "model.document_max_tokens": 512}
+    saved = files.read_settings(Path(resolve_model(given["model.path"]))) if "model.path" in given else None
+    for name in ("pooling", "head", "normalize", "query_max_tokens", "document_max_tokens") if saved else ():
+        wanted[f"model.{name}"] = getattr(saved, name)
+    return [f"{key}={_typed(value)}" for key, value in wanted.items() if key not in given]
+
+
+def _typed(value: object) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _of_settings(config: Config, own: dict[str, str]) -> int:
     from dance.corpus.prepare import prepare
 
@@ -76,9 +100,10 @@ def _score(config: Config, folder: Path | None, prepared: Path, split: str, out:
     opened, teller = Prepared.open(prepared), Teller()
     total = len(opened.documents)
     out.mkdir(parents=True, exist_ok=True)
-    metrics, ranking = score(
-        encoder, opened, split, config.encode, out, lambda done: teller("encode documents", done, total)
-    )
+    with terminable():
+        metrics, ranking = score(
+            encoder, opened, split, config.encode, out, lambda done: teller("encode documents", done, total)
+        )
     runfile.write(out / "run.trec", ranking)
     record = {"encoder": str(folder or config.model.path), "split": split, "queries": len(ranking), **metrics}
     (out / "metrics.json").write_bytes(msgspec.json.encode(record) + b"\n")

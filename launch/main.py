@@ -38,13 +38,18 @@ def _guarded(given: argparse.Namespace) -> int:
 
         terminal.fail(str(error))
         return 2
+    except OSError as error:  # BrokenPipeError apart: a path that cannot be used
+        if isinstance(error, BrokenPipeError):  # the reader of our output has gone: `dance settings | head`
+            sys.stdout = None
+            return 1
+        from . import terminal
+
+        terminal.fail(f"{error.filename or 'files'}: {error.strerror or error}; choose a path that can be written")
+        return 2
     except Refused as refused:
         return int(refused.args[0])
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:  # the reader of our output has gone: `dance settings | head`
-        sys.stdout = None
-        return 1
 
 
 def _verb(given: argparse.Namespace) -> int:

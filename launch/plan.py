@@ -6,6 +6,7 @@ each role has one process and the cores are divided among all processes.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,8 +53,17 @@ def plan(config: Config, paths: RunPaths, machine: Machine) -> tuple[RolePlan, .
 def by_hand(config: Config, plans: tuple[RolePlan, ...]) -> list[str]:
     """Shell commands that start the roles without the launcher."""
     return [
-        f"torchrun --standalone --nproc-per-node {plan.processes} -m {plan.role} {config.run_dir}" for plan in plans
+        f"{_shown(plan.environment)} torchrun --standalone --nproc-per-node {plan.processes} "
+        f"-m {plan.role} {shlex.quote(config.run_dir or '')}"
+        for plan in plans
     ]
+
+
+def _shown(environment: dict[str, str]) -> str:
+    """What decides where a role runs, as a shell takes it."""
+    return " ".join(
+        f"{key}={environment[key]}" for key in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS") if key in environment
+    )
 
 
 def _processes(config: Config, machine: Machine) -> tuple[int, int]:

@@ -42,10 +42,11 @@ def refuse_used(config: Config, paths: RunPaths) -> None:
     """A folder with anything in it belongs to another run, unless that run is to go on."""
     if config.resume:
         newest = run_paths.newest(paths.checkpoints)
-        if paths.finished.exists() and newest is not None and newest >= config.train.steps:
+        over = newest is not None and (newest > config.train.steps or paths.finished.exists())
+        if over and newest is not None and newest >= config.train.steps:
             raise ValueError(
-                f"{paths.root} is finished at step {newest}: raise train.steps to go on, or see "
-                f"`dance status {paths.root}`"
+                f"{paths.root} is at step {newest}, train.steps={config.train.steps}: raise train.steps to go on, or "
+                f"see `dance status {paths.root}`"
             )
         return
     if paths.config.exists():

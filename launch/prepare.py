@@ -108,7 +108,7 @@ def _prepare(request: Request, lock: Path) -> Answer:
         env=os.environ | {LAUNCHER_LOCK: str(lock)},
     )
     try:
-        with _terminable():
+        with terminable():
             answer, _ = child.communicate(msgspec.json.encode(request))
     finally:
         child.kill()
@@ -121,7 +121,7 @@ def _prepare(request: Request, lock: Path) -> Answer:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """SIGTERM unwinds as Ctrl-C does, so that nothing is left behind."""
 
     def leave(number: int, frame: FrameType | None) -> None:

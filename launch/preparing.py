@@ -51,6 +51,9 @@ def main() -> None:
     except ValueError as error:
         terminal.fail(str(error))
         sys.exit(2)
+    except OSError as error:
+        terminal.fail(f"{error.filename or 'files'}: {error.strerror or error}; see data.prepared and data.path")
+        sys.exit(2)
     sys.stdout.buffer.write(msgspec.json.encode(answer))
 
 

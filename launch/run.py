@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from dance.paths import newest
+
 from . import terminal
 from .prepare import Ready, ready
 from .report import report
@@ -22,11 +24,21 @@ def main(arguments: Sequence[str]) -> int:
         outcome = _supervised(made)
         if outcome.code == DONE:
             report(made.config, made.paths, made.text.bm25, time.monotonic() - began)
+            if made.config.schedule == "static":
+                _score_last(made)
         elif outcome.code > 128:
             terminal.say(outcome.message)
         else:
             terminal.fail(outcome.message)
         return outcome.code
+
+
+def _score_last(made: Ready) -> None:
+    """Under schedule=static the Inferencer is gone by then."""
+    from . import evaluate
+
+    terminal.show("\nthe trained encoder on held-out queries:")
+    evaluate.main([f"run={made.paths.root}", f"step={newest(made.paths.encoders)}"])
 
 
 def _supervised(made: Ready) -> Outcome:

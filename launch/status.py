@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from dance import config as schema
@@ -30,7 +31,9 @@ def main(folder: str) -> int:
     adopted = tracking.read_lines(paths.journal)
     terminal.show(f"  negatives adopted: {len(adopted)}; checkpoint: {_step(newest(paths.checkpoints))}")
     if state in (STOPPED, DEAD):
-        terminal.show(f"  logs: {paths.logs}\n  go on with: dance run resume=true run_dir={paths.root}")
+        terminal.show(
+            f"  logs: {paths.logs}\n  go on with: dance run resume=true run_dir={shlex.quote(str(paths.root))}"
+        )
     return 1 if state == DEAD else 0
 
 

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import time
@@ -157,10 +158,10 @@ def _stop(run: _Run) -> Outcome:
 
 def _saved(paths: RunPaths) -> str:
     """Where a resume would go on."""
-    step = newest(paths.checkpoints)
+    step, where = newest(paths.checkpoints), shlex.quote(str(paths.root))
     if step is None:
-        return "no checkpoint was saved yet: start again with a new run folder"
-    return f"checkpoint of step {step} is whole; go on with: dance run resume=true run_dir={paths.root}"
+        return f"no checkpoint was saved yet; begin again with: dance run resume=true run_dir={where}"
+    return f"checkpoint of step {step} is whole; go on with: dance run resume=true run_dir={where}"
 
 
 @contextmanager

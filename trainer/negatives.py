@@ -63,7 +63,7 @@ class Negatives:
         """Reopen the table that a checkpoint used, or begin without one."""
         if resumed is not None:
             self._open(resumed)
-        elif self.config.negatives.cold_start == "in_batch":
+        elif self.config.negatives.cold_start == "in_batch" and self.config.schedule != "sync":
             self.stream = Stream.over(self.qrels, None, 0, self.config.seed)
 
     def look(self, step: int) -> bool:
@@ -154,9 +154,10 @@ class Negatives:
                 "put it back, or start a new run from the newest encoder with model.path"
             )
         table = NegativesTable.open(path)
-        if table.facts["text"] != self.text:
+        mined_from = table.facts.get("text", "unknown")
+        if mined_from != self.text:
             raise ValueError(
-                f"{path} was mined from another text ({table.facts['text'][:12]}, here {self.text[:12]}): its row "
+                f"{path} was mined from another text ({mined_from[:12]}, here {self.text[:12]}): its row "
                 "numbers would name other documents. Prepare both machines from the same files and settings"
             )
         self.stream = Stream.over(self.qrels, table, self.config.negatives.per_example, self.config.seed)

@@ -110,9 +110,12 @@ def _judgements(path: Path) -> Iterator[Judgement]:
         yield Judgement(fields[0], fields[1], _grade(path, number, fields[2]), number)
 
 
+_HIGHEST_GRADE = 1_000_000  # above it is no grade but a slip of columns
+
+
 def _grade(path: Path, number: int, field: str) -> int:
     value = _number(field)
-    if value is None or not value.is_integer():
+    if value is None or not value.is_integer() or abs(value) > _HIGHEST_GRADE:
         raise ValueError(f"{path}:{number}: grade {field!r} is not a whole number; the columns are {_COLUMNS}")
     return int(value)
 

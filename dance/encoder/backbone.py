@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as chatter
@@ -20,7 +21,10 @@ def read_config(source: str) -> PretrainedConfig:
         config = AutoConfig.from_pretrained(source)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"model.path={source}: no configuration of a known encoder ({reason})") from None
+        raise ValueError(
+            f"model.path={source}: no configuration of a known encoder ({reason}); is it spelt as the folder "
+            f"({Path(source).resolve()}) or on the hub, and can the hub be reached?"
+        ) from None
     if config.is_encoder_decoder or getattr(config, "is_decoder", False):
         raise ValueError(f"model.path={source}: {config.model_type} is no plain encoder; take one like BERT")
     return config
@@ -76,8 +80,8 @@ def load(source: str, layers: int | None = None, dropout: float | None = None, w
         model, report = AutoModel.from_pretrained(
             source, config=config, dtype=torch.float32, use_safetensors=True, output_loading_info=True
         )
-    except (OSError, RuntimeError) as error:
-        raise ValueError(f"model.path={source}: weights cannot be loaded: {error}") from None
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"model.path={source}: weights cannot be loaded: {error}; copy them again") from None
     _refuse(source, "lacks weights", [name for name in report["missing_keys"] if not _is_pooler(name)])
     surplus = {name for name in report["unexpected_keys"] if not cut or _layer(name) < kept}
     _check_surplus(source, model, surplus, whole)

@@ -20,9 +20,18 @@ from .metrics import DEPTH, Ranking, judgements, measure, ranking
 
 
 def open_encoder(config: Config, folder: Path | None) -> Encoder:
-    """A saved encoder, or the configured one where ``folder`` is None, on the first GPU if there is one."""
+    """A saved encoder, or the configured one where ``folder`` is None, on the first GPU if there is one.
+
+    Raises ValueError where a part of it would be random.
+    """
     device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
     if folder is None:
+        outline = files.check(config.model)
+        if config.model.head and not outline.saved:
+            raise ValueError(
+                f"model.head={config.model.head}: {config.model.path} has no head, a new one would be random; set "
+                "model.head=null, or give an encoder that was saved with its head"
+            )
         return files.build(config.model, config.seed).to(device)
     return files.load(folder, device, resolve(config.encode.precision, device))
 

@@ -72,8 +72,8 @@ def test_c05_torchrun_takes_a_free_port_and_never_restarts() -> None:
 def test_the_same_can_be_started_by_hand() -> None:
     config = msgspec.structs.replace(Config(), run_dir="/runs/x")
     assert by_hand(config, planned(Machine(2), trainer_processes=2)) == [
-        "torchrun --standalone --nproc-per-node 2 -m trainer /runs/x",
-        "torchrun --standalone --nproc-per-node 1 -m inferencer /runs/x",
+        "OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 -m trainer /runs/x",
+        "OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 1 -m inferencer /runs/x",
     ]
 
 
@@ -90,3 +90,10 @@ def test_visible_gpus_are_those_of_the_environment(monkeypatch: pytest.MonkeyPat
     assert machine.gpus({"CUDA_VISIBLE_DEVICES": ""}) == machine.gpus({"CUDA_VISIBLE_DEVICES": "-1"}) == ()
     monkeypatch.setattr(machine, "torch_has_cuda", lambda: False)
     assert machine.gpus({"CUDA_VISIBLE_DEVICES": "0"}) == ()
+
+
+def test_by_hand_each_role_has_its_gpus_and_a_path_with_a_blank_is_one_word() -> None:
+    config = msgspec.structs.replace(Config(), run_dir="/runs/a b")
+    trainer, inferencer = by_hand(config, planned(Machine(16, ("0", "1", "2", "3"))))
+    assert trainer.startswith("CUDA_VISIBLE_DEVICES=0,1 ") and inferencer.startswith("CUDA_VISIBLE_DEVICES=2,3 ")
+    assert trainer.endswith("-m trainer '/runs/a b'")

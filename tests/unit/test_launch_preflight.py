@@ -37,7 +37,7 @@ def test_a_finished_run_is_not_resumed_without_more_steps(tmp_path: Path) -> Non
     made.mkdir(parents=True)
     (made / "manifest.json").touch()
     paths.finished.touch()
-    with pytest.raises(ValueError, match="finished at step 40: raise train.steps"):
+    with pytest.raises(ValueError, match="is at step 40, train.steps=.*: raise train.steps"):
         preflight.refuse_used(config(tmp_path, resume=True, train=Train(steps=40)), paths)
     preflight.refuse_used(config(tmp_path, resume=True, train=Train(steps=60)), paths)
 

@@ -99,7 +99,7 @@ def test_the_child_ends_with_the_launcher(tmp_path: Path) -> None:
 
 
 def test_sigterm_while_preparing_unwinds() -> None:
-    with pytest.raises(SystemExit) as left, prepare._terminable():
+    with pytest.raises(SystemExit) as left, prepare.terminable():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
     assert left.value.code == 143

@@ -1,0 +1,35 @@
+"""`dance evaluate` takes encoder and text as they are, and scores nothing that is random."""
+
+import pytest
+
+from dance import config
+from dance.encoder import files
+from dance.evaluation.scoring import open_encoder
+from launch import evaluate
+from launch.compose import compose
+from tests.tiny import tiny_bert
+
+
+def test_a_saved_encoder_brings_its_own_settings(tmp_path):
+    model = config.Model(
+        path=str(tiny_bert(tmp_path / "model")), pooling="mean", head=8, query_max_tokens=9, document_max_tokens=33
+    )
+    files.save(files.build(model, 0), tmp_path / "saved")
+    typed = [f"model.path={tmp_path / 'saved'}", "data.max_dev_queries=7"]
+    found = compose([*evaluate._whole(typed), *typed])
+    assert found.model.head == 8 and found.model.pooling == "mean" and not found.model.normalize
+    assert (found.model.query_max_tokens, found.model.document_max_tokens) == (9, 33)
+    assert found.model.layers is None and found.data.max_documents is None and found.data.max_dev_queries == 7
+    assert open_encoder(found, None).width == 8
+
+
+def test_a_head_that_would_be_random_is_refused(tmp_path):
+    model = config.Model(path=str(tiny_bert(tmp_path / "model")), head=8, document_max_tokens=33)
+    with pytest.raises(ValueError, match="has no head, a new one would be random"):
+        open_encoder(config.Config(model=model), None)
+
+
+@pytest.mark.parametrize("typed", [["step=3"], ["run=x", "train.steps=3"]])
+def test_settings_that_do_not_go_together_are_refused(typed):
+    with pytest.raises(ValueError, match="add run=FOLDER|brings its own settings"):
+        evaluate.main(typed)
