@@ -2,5 +2,5 @@
 
 The library, cut by the stage of the data: ``corpus`` -> ``encoder`` -> ``search`` -> ``mining``
 -> ``exchange`` -> ``learning`` -> ``evaluation``, on a ground floor of ``config``, ``paths``,
-``artefact``, ``world``, ``stopping``, ``tracking``, ``progress`` and ``log``.
+``artefact``, ``world``, ``entry``, ``stopping``, ``tracking``, ``progress`` and ``log``.
 """

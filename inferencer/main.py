@@ -2,57 +2,33 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from dance import artefact, config, log, stopping
+from dance import artefact
 from dance.config import Config
 from dance.corpus.prepare import Prepared
-from dance.exchange import PeerLost, open_publisher, open_subscriber
+from dance.entry import enter, started
+from dance.exchange import open_publisher, open_subscriber
 from dance.paths import RunPaths
 from dance.progress import Reporter
 from dance.stopping import STOPPED, Stop
 from dance.tracking import Tracker
-from dance.world import World, joined, leave
+from dance.world import World
 
 from .loop import Loop
 from .refresh import Refresher
 
-logger = logging.getLogger(__name__)
-
 
 def main() -> None:
     """Exit codes: 0 refreshed to the end, 143 asked to stop, 2 bad input, 1 anything else."""
-    if len(sys.argv) != 2:
-        sys.exit("usage: torchrun --nproc-per-node N -m inferencer RUN_DIR")
-    run = RunPaths(Path(sys.argv[1]).resolve())
-    try:
-        code = infer(run)
-    except ValueError as error:
-        logger.error("%s", error)
-        code = 2
-    except (PeerLost, TimeoutError, FloatingPointError) as error:
-        logger.error("%s", error)
-        code = 1
-    except Exception:
-        logger.exception("the Inferencer failed")
-        code = 1
-    leave(code)
+    enter("inferencer", infer)
 
 
 def infer(run: RunPaths) -> int:
     """From the first encoder to the last, or to a requested stop. Returns the exit code."""
-    settings = config.read(run.config)
-    stop = Stop(settings.launch.grace_seconds)
-    with ExitStack() as stack:
-        world = stack.enter_context(joined(settings.launch.collective_timeout_seconds))
-        log.start("inferencer", world.rank, run.log("inferencer", world.rank))
-        logger.info("started: rank %d of %d on %s, pid %d", world.rank, world.size, world.device, os.getpid())
+    with started("inferencer", run) as (settings, world, stop), ExitStack() as stack:
         if world.leads:
-            stopping.hold_lock(run.lock("inferencer"))
             artefact.sweep(run.negatives)
         loop = _assemble(settings, run, world, stop, stack)
         complete = loop.run()

@@ -99,15 +99,7 @@ def tiny_store(
 
 
 def token_settings(tokenizer: OurTokenizer, max_tokens: int) -> TokenSettings:
-    return TokenSettings(
-        tokenizer=tokenizer.fingerprint,
-        pad_id=tokenizer.pad_id,
-        separator_id=tokenizer.separator_id,
-        uses_token_types=tokenizer.uses_token_types,
-        vocabulary_size=tokenizer.vocabulary_size,
-        query_max_tokens=max_tokens,
-        document_max_tokens=max_tokens,
-    )
+    return tokenizer.settings(max_tokens, max_tokens)
 
 
 def some_texts(count: int, seed: int = 0, longest: int = 20) -> list[str]:

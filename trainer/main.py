@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from dance import artefact, config, log, paths, stopping
+from dance import artefact, paths
 from dance.config import Config
 from dance.corpus.prepare import Prepared
 from dance.corpus.relevance import Relevance
 from dance.encoder import backbone, files
-from dance.exchange import PeerLost, open_publisher, open_subscriber
+from dance.entry import enter, started
+from dance.exchange import open_publisher, open_subscriber
 from dance.learning import checkpoint, optim
 from dance.learning.checkpoint import LoopState
 from dance.paths import RunPaths, step_name
 from dance.progress import Reporter
 from dance.stopping import STOPPED, Stop
 from dance.tracking import Tracker, forget_after
-from dance.world import World, joined, leave
+from dance.world import World
 
 from .handover import Handover
 from .loop import Loop
@@ -32,33 +31,13 @@ logger = logging.getLogger(__name__)
 
 def main() -> None:
     """Exit codes: 0 trained to the end, 143 asked to stop and saved, 2 bad input, 1 anything else."""
-    if len(sys.argv) != 2:
-        sys.exit("usage: torchrun --nproc-per-node N -m trainer RUN_DIR")
-    run = RunPaths(Path(sys.argv[1]).resolve())
-    try:
-        code = train(run)
-    except ValueError as error:
-        logger.error("%s", error)
-        code = 2
-    except (PeerLost, TimeoutError, FloatingPointError) as error:
-        logger.error("%s", error)
-        code = 1
-    except Exception:
-        logger.exception("the Trainer failed")
-        code = 1
-    leave(code)
+    enter("trainer", train)
 
 
 def train(run: RunPaths) -> int:
     """From start or checkpoint to the last step, or to a requested stop. Returns the exit code."""
-    settings = config.read(run.config)
-    stop = Stop(settings.launch.grace_seconds)
-    with ExitStack() as stack:
-        world = stack.enter_context(joined(settings.launch.collective_timeout_seconds))
-        log.start("trainer", world.rank, run.log("trainer", world.rank))
-        logger.info("started: rank %d of %d on %s, pid %d", world.rank, world.size, world.device, os.getpid())
+    with started("trainer", run) as (settings, world, stop), ExitStack() as stack:
         if world.leads:
-            stopping.hold_lock(run.lock("trainer"))
             for folder in (run.encoders, run.checkpoints):
                 artefact.sweep(folder)
         loop = _assemble(settings, run, world, stop, stack)

@@ -122,15 +122,7 @@ def prepare(
 
 
 def _token_settings(tokenizer: Tokenizer, config: Config) -> TokenSettings:
-    return TokenSettings(
-        tokenizer=tokenizer.fingerprint,
-        pad_id=tokenizer.pad_id,
-        separator_id=tokenizer.separator_id,
-        uses_token_types=tokenizer.uses_token_types,
-        vocabulary_size=tokenizer.vocabulary_size,
-        query_max_tokens=config.model.query_max_tokens,
-        document_max_tokens=config.model.document_max_tokens,
-    )
+    return tokenizer.settings(config.model.query_max_tokens, config.model.document_max_tokens)
 
 
 def _tokenise(

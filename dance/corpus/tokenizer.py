@@ -14,6 +14,7 @@ import tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from ..location import resolve_model
+from .tokens import TokenSettings
 
 # Characters read per token kept. Longer than any real word, so that a text of megabytes costs no more
 # than a long one: words beyond this would all be cut off anyway.
@@ -69,6 +70,18 @@ class Tokenizer:
     def encode_queries(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         limit = max_tokens * _CHARACTERS_PER_TOKEN
         return self._encode([text[:limit] for text in texts], max_tokens)
+
+    def settings(self, query_max_tokens: int, document_max_tokens: int) -> TokenSettings:
+        """How a store of its tokens is made."""
+        return TokenSettings(
+            tokenizer=self.fingerprint,
+            pad_id=self.pad_id,
+            separator_id=self.separator_id,
+            uses_token_types=self.uses_token_types,
+            vocabulary_size=self.vocabulary_size,
+            query_max_tokens=query_max_tokens,
+            document_max_tokens=document_max_tokens,
+        )
 
     def save(self, folder: Path) -> None:
         """The tokenizer's own files; ``load(folder)`` has the same fingerprint."""

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..corpus.tokenizer import Tokenizer
-from ..corpus.tokens import TokenSettings, TokenStore
+from ..corpus.tokens import TokenStore
 from . import files
 from .embed import embed
 from .model import Encoder
@@ -47,17 +46,7 @@ class TextEncoder:
         return self._embed(self.encoder.tokenizer.encode_documents(titles, texts, limit), limit)
 
     def _embed(self, ids: list[list[int]], limit: int) -> NDArray[np.float32]:
-        store = TokenStore.of(ids, _settings(self.encoder.tokenizer, self.encoder.settings), limit)
+        limits = self.encoder.settings
+        made = self.encoder.tokenizer.settings(limits.query_max_tokens, limits.document_max_tokens)
+        store = TokenStore.of(ids, made, limit)
         return embed(self.encoder, store, np.arange(len(ids)), _TOKENS_PER_BATCH)
-
-
-def _settings(tokenizer: Tokenizer, limits: files.EncoderSettings) -> TokenSettings:
-    return TokenSettings(
-        tokenizer=tokenizer.fingerprint,
-        pad_id=tokenizer.pad_id,
-        separator_id=tokenizer.separator_id,
-        uses_token_types=tokenizer.uses_token_types,
-        vocabulary_size=tokenizer.vocabulary_size,
-        query_max_tokens=limits.query_max_tokens,
-        document_max_tokens=limits.document_max_tokens,
-    )

@@ -13,7 +13,7 @@ from ..config import Exchange
 from .hearing import Peer
 
 
-class PeerLost(RuntimeError):
+class PeerLost(ConnectionError):
     """The other role was never seen, or has fallen silent."""
 
 
