@@ -1,6 +1,6 @@
 """A trained encoder for whoever has texts and wants vectors: tokenises, encodes, nothing else to know.
 
-encoder = TextEncoder.open("runs/NAME/encoders/step_00000200")
+encoder = TextEncoder.open("runs/NAME/encoders/step_00000220")
 scores = encoder.queries(["how to open a file"]) @ encoder.documents([("title", "text"), ...]).T
 """
 
