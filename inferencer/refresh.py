@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dance.artefact import replace_file
 from dance.config import Config
 from dance.corpus.prepare import Prepared
 from dance.corpus.qrels import Qrels, Rows
@@ -128,7 +129,7 @@ class Refresher:
         folder = self.paths.evaluation / step_name(step)
         folder.mkdir(parents=True, exist_ok=True)
         runfile.write(folder / "run.trec", ranking)
-        (folder / "metrics.json").write_bytes(msgspec.json.encode({"step": step, **scores}))
+        replace_file(folder / "metrics.json", msgspec.json.encode({"step": step, **scores}))
         return scores
 
     def _mine(self, encoder: Encoder, shard: EmbeddingShard, step: int, turn: int) -> tuple[list[Mined], Seconds]:

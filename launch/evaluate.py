@@ -15,6 +15,7 @@ import msgspec
 
 from dance import config as schema
 from dance import paths
+from dance.artefact import replace_file
 from dance.config import Config
 from dance.paths import RunPaths, step_name
 
@@ -106,7 +107,7 @@ def _score(config: Config, folder: Path | None, prepared: Path, split: str, out:
         )
     runfile.write(out / "run.trec", ranking)
     record = {"encoder": str(folder or config.model.path), "split": split, "queries": len(ranking), **metrics}
-    (out / "metrics.json").write_bytes(msgspec.json.encode(record) + b"\n")
+    replace_file(out / "metrics.json", msgspec.json.encode(record) + b"\n")
     for key, value in record.items():
         terminal.show(f"{key:>12}  {value:.4f}" if isinstance(value, float) else f"{key:>12}  {value}")
     terminal.show(f"{'written':>12}  {out / 'metrics.json'}, {out / 'run.trec'}")

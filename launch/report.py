@@ -140,9 +140,9 @@ def spread(names: Sequence[str]) -> list[str]:
 
 def rows_of(names: Iterable[str], wanted: set[str]) -> dict[str, int]:
     """Rows of the wanted ids; run files write white space in ids escaped, so those are compared too."""
-    from dance.evaluation.runfile import _field
+    from dance.evaluation.runfile import escaped
 
-    return {key: row for row, name in enumerate(names) if (key := _field(name)) in wanted}
+    return {key: row for row, name in enumerate(names) if (key := escaped(name)) in wanted}
 
 
 def _title(collection: Collection, row: int) -> str:

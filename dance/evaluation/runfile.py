@@ -18,7 +18,7 @@ def write(path: Path, ranking: Ranking) -> None:
         for query, scores in ranking.items():
             ordered = sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
             for rank, (document, score) in enumerate(ordered, start=1):
-                file.write(f"{_field(query)} Q0 {_field(document)} {rank} {score:.9g} {TAG}\n")
+                file.write(f"{escaped(query)} Q0 {escaped(document)} {rank} {score:.9g} {TAG}\n")
     temporary.rename(path)
 
 
@@ -44,6 +44,6 @@ def _number(field: str, path: Path, line: int) -> float:
         raise ValueError(f"{path}:{line}: score {field!r} is not a number") from None
 
 
-def _field(name: str) -> str:
+def escaped(name: str) -> str:
     """White space, which would break the line, as %20 and the like; any other id byte for byte."""
     return re.sub(r"\s", lambda space: quote(space.group()), name) or "%00"
