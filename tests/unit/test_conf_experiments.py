@@ -57,7 +57,7 @@ def test_dance_uses_unit_vectors_at_a_low_temperature(tmp_path: Path) -> None:
 
 def test_smoke_is_the_default_and_takes_another_corpus(tmp_path: Path) -> None:
     config = compose([], tmp_path)
-    assert config.model.layers == 2
+    assert config.model.layers == 5
     assert config.negatives.cold_start == "in_batch"
     (tmp_path / "mine").mkdir()
     assert compose(["data.path=mine"], tmp_path).data.path == str(tmp_path / "mine")
