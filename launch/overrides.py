@@ -93,7 +93,7 @@ def experiment(given: Mapping[str, str], default: str = "smoke") -> str:
 
 def _meant(key: str) -> str:
     close = nearest(key)
-    return f"; did you mean {close}?" if close else "; all of them stand in dance/config.py"
+    return f"; did you mean {close}?" if close else "; `dance settings` shows all of them"
 
 
 def _kinds(kind: Any) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from dance import config as schema
+from dance import sections
 from dance.config import Config
 
 from . import terminal
@@ -35,7 +36,13 @@ def described() -> dict[str, tuple[object, str]]:
 
 def _comments() -> dict[tuple[str, str], str]:
     """(class, field) -> the comment lines right above it, "" where there are none."""
-    source = inspect.getsource(schema)
+    found: dict[tuple[str, str], str] = {}
+    for module in (sections, schema):
+        found |= _comments_in(inspect.getsource(module))
+    return found
+
+
+def _comments_in(source: str) -> dict[tuple[str, str], str]:
     lines = source.splitlines()
     found: dict[tuple[str, str], str] = {}
     for section in (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)):
