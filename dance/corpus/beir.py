@@ -1,4 +1,9 @@
-"""BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and one ``qrels/SPLIT.tsv`` per split."""
+"""BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and one ``qrels/SPLIT.tsv`` per split.
+
+Beside them may lie, as far as the data has it: ``negatives/SPLIT.tsv`` (query-id, corpus-id),
+``teacher/SPLIT.tsv`` (query-id, corpus-id, score), ``answers.jsonl`` ({"_id", "answers": [...]}, and
+"regex": true where they are regular expressions).
+"""
 
 from __future__ import annotations
 
@@ -11,18 +16,25 @@ from typing import TypeVar
 
 import msgspec
 
-from .lines import files_digest, read_lines
-from .reading import Document, Judgement, Query
+from . import columns
+from .lines import at, files_digest, read_lines
+from .reading import Answered, Document, Judgement, Query, Scored
 
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_COLUMNS = "query id, document id, grade"
-Record = TypeVar("Record", bound="_Text")
+_ANSWERS = "answers.jsonl"
+_PAIRS = ("qrels", "negatives", "teacher")  # folders with a file per split
+Record = TypeVar("Record", bound="_Named")
 
 
-class _Text(msgspec.Struct):
-    """A line of queries.jsonl. Whole-number ids are taken as they are spelt."""
+class _Named(msgspec.Struct):
+    """Whole-number ids are taken as they are spelt."""
 
     id: str | int = msgspec.field(name="_id")
+
+
+class _Text(_Named):
+    """A line of queries.jsonl."""
+
     text: str | None
 
 
@@ -30,6 +42,13 @@ class _Titled(_Text):
     """A line of corpus.jsonl; other fields (metadata) are left aside."""
 
     title: str | None = None
+
+
+class _Answers(_Named):
+    """A line of answers.jsonl."""
+
+    answers: tuple[str, ...]
+    regex: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,7 +66,7 @@ class BeirFolder:
             if not (root / needed).is_file():
                 raise ValueError(f"{root / needed}: no such file; a BEIR folder has it beside qrels/")
         source = cls(root)
-        if not source._splits():
+        if not source._splits("qrels"):
             raise ValueError(f"{root / 'qrels'}: no judgements; a BEIR folder has qrels/train.tsv and qrels/dev.tsv")
         return source
 
@@ -64,19 +83,33 @@ class BeirFolder:
             yield Query(str(record.id), record.text or "", line)
 
     def judgements(self) -> dict[str, Iterator[Judgement]]:
-        return {split: _judgements(path) for split, path in self._splits().items()}
+        return {split: columns.judgements(path) for split, path in self._splits("qrels").items()}
+
+    def given(self) -> dict[str, Iterator[Judgement]]:
+        return {split: columns.pairs(path) for split, path in self._splits("negatives").items()}
+
+    def teacher(self) -> dict[str, Iterator[Scored]]:
+        return {split: columns.scored(path) for split, path in self._splits("teacher").items()}
+
+    def answers(self) -> Iterator[Answered]:
+        if (self.root / _ANSWERS).is_file():
+            for line, record in _records(self.root / _ANSWERS, _Answers):
+                yield Answered(str(record.id), record.answers, record.regex, None, line)
 
     def place(self, part: str, line: int) -> str:
-        files = {"documents": self.root / "corpus.jsonl", "queries": self.root / "queries.jsonl"}
-        return f"{files.get(part, self.root / 'qrels' / f'{part}.tsv')}:{line}"
+        files = {"documents": "corpus.jsonl", "queries": "queries.jsonl", "answers": _ANSWERS}
+        split = part if "/" in part else f"qrels/{part}"
+        return at(self.root / files.get(part, f"{split}.tsv"), line)
 
     def fingerprint(self) -> str:
-        splits = self._splits()
-        contents = files_digest([self.root / "corpus.jsonl", self.root / "queries.jsonl", *splits.values()])
-        return hashlib.sha256("\n".join([contents, *splits]).encode()).hexdigest()
+        beside = {f"{kind}/{split}": p for kind in _PAIRS for split, p in self._splits(kind).items()}
+        if (self.root / _ANSWERS).is_file():
+            beside[_ANSWERS] = self.root / _ANSWERS
+        paths = [self.root / "corpus.jsonl", self.root / "queries.jsonl", *beside.values()]
+        return hashlib.sha256("\n".join([files_digest(paths), *beside]).encode()).hexdigest()
 
-    def _splits(self) -> dict[str, Path]:
-        paths = sorted((self.root / "qrels").glob("*.tsv"))
+    def _splits(self, kind: str) -> dict[str, Path]:
+        paths = sorted((self.root / kind).glob("*.tsv"))
         for path in paths:
             if not _SPLIT_NAME.fullmatch(path.stem):
                 raise ValueError(f"{path}: name the split with letters, digits, '_', '-' and '.' only")
@@ -90,38 +123,13 @@ def _records(path: Path, kind: type[Record]) -> Iterator[tuple[int, Record]]:
             record = decoder.decode(line)
         except msgspec.DecodeError as error:
             raise ValueError(
-                f"{path}:{number}: {error}; each line is one JSON object with _id and text: {line[:80]!r}"
+                f"{path}:{number}: {error}; each line is one JSON object with {_fields(kind)}: {line[:80]!r}"
             ) from None
         if record.id == "":
             raise ValueError(f"{path}:{number}: _id is empty; give every line an id of its own")
         yield number, record
 
 
-def _judgements(path: Path) -> Iterator[Judgement]:
-    for number, line in read_lines(path):
-        fields = line.split("\t")
-        if len(fields) != 3:
-            raise ValueError(
-                f"{path}:{number}: expected 3 columns ({_COLUMNS}) separated by tabs, found {len(fields)}: "
-                f"{line[:80]!r}"
-            )
-        if number == 1 and _number(fields[2]) is None:
-            continue  # the header
-        yield Judgement(fields[0], fields[1], _grade(path, number, fields[2]), number)
-
-
-_HIGHEST_GRADE = 1_000_000  # above it is no grade but a slip of columns
-
-
-def _grade(path: Path, number: int, field: str) -> int:
-    value = _number(field)
-    if value is None or not value.is_integer() or abs(value) > _HIGHEST_GRADE:
-        raise ValueError(f"{path}:{number}: grade {field!r} is not a whole number; the columns are {_COLUMNS}")
-    return int(value)
-
-
-def _number(field: str) -> float | None:
-    try:
-        return float(field)
-    except ValueError:
-        return None
+def _fields(kind: type[msgspec.Struct]) -> str:
+    needed = [field.encode_name for field in msgspec.structs.fields(kind) if field.required]
+    return " and ".join(needed)

@@ -6,23 +6,24 @@ import logging
 import shutil
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .. import arrays, artefact
+from .. import artefact
 from ..config import Config
 from .collection import KIND, require_splits
 from .drops import Drops
+from .extras import Names, join_extras
 from .ids import IdIndex
 from .joining import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, join
-from .limits import Kept, keep
-from .qrels import Qrels, Rows
+from .limits import keep
+from .qrels import Rows
 from .reading import Document, Part, Query, Source
-from .relevance import twins
-from .strings import StringTable, StringWriter, write_strings
+from .repairing import repaired
+from .strings import StringTable, StringWriter
+from .writing import Joined, Raw, write
 
 log = logging.getLogger(__name__)
 # phase, done, total: total is None where it is not known beforehand
@@ -32,38 +33,26 @@ _DOCUMENT_FIELDS = {"document_ids": "id", "titles": "title", "texts": "text"}
 _QUERY_FIELDS = {"query_ids": "id", "query_texts": "text"}
 
 
-class _Raw(NamedTuple):
-    """Everything that the source has, in its order."""
-
-    tables: dict[str, StringTable]
-    lines: array[int]
-
-    @property
-    def ids(self) -> StringTable:
-        return next(iter(self.tables.values()))
-
-
-@dataclass(frozen=True)
-class _Joined:
-    kept: Kept
-    splits: Mapping[str, Qrels]  # in raw rows
-
-
 def build(source: Source, config: Config, path: Path, needed: Sequence[str], on_progress: OnProgress) -> None:
     """Publish the collection at ``path``. Raises ValueError with file, line and remedy."""
     facts: dict[str, Any] = {}
     with artefact.publishing(path, KIND, facts=facts) as folder:
         raw = folder / "raw"
         raw.mkdir()
-        documents = _read("documents", source.documents(), raw, _DOCUMENT_FIELDS, on_progress)
-        queries = _read("queries", source.queries(), raw, _QUERY_FIELDS, on_progress)
-        drops = Drops()
+        drops, noticed = Drops(), Drops()
+        mend = _mender(noticed) if config.data.repair else _as_it_is
+        documents = _read("documents", source.documents(), raw, _DOCUMENT_FIELDS, mend, on_progress)
+        queries = _read("queries", source.queries(), raw, _QUERY_FIELDS, mend, on_progress)
         joined = _select(source, config, documents, queries, drops)
-        require_splits(joined.splits, needed, source.name, drops.lines())
-        facts |= _write(folder, joined, documents, queries)
-        facts |= {"source": source.name, "settings": settings(config), "dropped": drops.facts()}
+        files = {split: source.place(split, 0) for split in (*needed, *joined.splits)}
+        answerable = [split for split in needed if not len(joined.extras.asked.get(split, ()))]
+        require_splits(joined.splits, answerable, source.name, files, drops.lines())
+        facts |= write(folder, joined, documents, queries, noticed)
+        facts |= {"source": source.name, "settings": settings(config)}
+        facts |= {"files": {split: Path(files[split]).name for split in joined.splits}}
+        facts |= {"dropped": drops.facts(), "noticed": noticed.facts()}
         shutil.rmtree(raw)
-    _report(facts, drops)
+    _report(facts, drops, noticed)
 
 
 def settings(config: Config) -> dict[str, Any]:
@@ -78,6 +67,8 @@ def settings(config: Config) -> dict[str, Any]:
         "dev_split": data.dev_split if limited else None,
         "seed": config.seed if limited else None,
         "strict": data.strict,
+        "repeats": data.repeats,
+        "repair": data.repair,
     }
 
 
@@ -86,47 +77,74 @@ def _read(
     records: Iterable[Document] | Iterable[Query],
     folder: Path,
     fields: Mapping[str, str],
+    mend: Callable[[str, str], str],
     on_progress: OnProgress,
-) -> _Raw:
+) -> Raw:
     writers = {field: StringWriter(folder / name) for name, field in fields.items()}
     lines = array("q")
     for record in records:
         for field, writer in writers.items():
-            writer.append(getattr(record, field))
+            value = getattr(record, field)
+            writer.append(value if field == "id" else mend(value, record.id))
         lines.append(record.line)
         if len(lines) % _REPORT_EVERY == 0:
             on_progress(f"read {part}", len(lines), None)
     for writer in writers.values():
         writer.close()
-    return _Raw({name: StringTable(folder / name) for name in fields}, lines)
+    return Raw({name: StringTable(folder / name) for name in fields}, lines, np.arange(len(lines)))
 
 
-def _select(source: Source, config: Config, documents: _Raw, queries: _Raw, drops: Drops) -> _Joined:
+def _as_it_is(text: str, name: str) -> str:
+    return text
+
+
+def _mender(noticed: Drops) -> Callable[[str, str], str]:
+    def mend(text: str, name: str) -> str:
+        mended = repaired(text)
+        if mended != text:
+            noticed.add("texts mended (UTF-8 read as Latin-1)", name)
+        return mended
+
+    return mend
+
+
+def _select(source: Source, config: Config, documents: Raw, queries: Raw, drops: Drops) -> Joined:
     for part, raw in (("documents", documents), ("queries", queries)):
         if not len(raw.ids):
             name = "corpus" if part == "documents" else "queries file"
             raise ValueError(f"{source.place(part, 1)}: empty {name}; data.path must hold at least one")
-    document_index, query_index = IdIndex(documents.ids), IdIndex(queries.ids)
-    document_rows = _without_repeats(source, "documents", documents, document_index, drops)
-    _without_repeats(source, "queries", queries, query_index, drops)
-    splits = join(source, query_index, document_index, drops)
+    names = Names(IdIndex(queries.ids), IdIndex(documents.ids))
+    document_rows = _without_repeats(source, "documents", documents, names.documents, config, drops)
+    _without_repeats(source, "queries", queries, names.queries, config, drops)
+    splits = join(source, names.queries, names.documents, drops)
+    extras = join_extras(source, names, splits, drops)
     if config.data.strict:
         _refuse_unknown(source, drops)
     kept = keep(splits, document_rows, config.data, config.seed, drops)
-    return _Joined(kept, {split: qrels.subset(kept.queries[split]) for split, qrels in splits.items()})
+    return Joined(kept, {split: qrels.subset(kept.queries[split]) for split, qrels in splits.items()}, extras)
 
 
-def _without_repeats(source: Source, part: Part, raw: _Raw, index: IdIndex, drops: Drops) -> Rows:
-    """Rows whose id is new. Raises ValueError where an id comes again with another text."""
+def _without_repeats(source: Source, part: Part, raw: Raw, index: IdIndex, config: Config, drops: Drops) -> Rows:
+    """Rows whose id is new. Where an id comes again with another text, ``data.repeats`` decides.
+
+    Its "last" turns ``raw.contents`` of the first row to the last. Raises ValueError for "error".
+    """
     again = np.zeros(len(raw.ids), dtype=bool)
+    how = config.data.repeats
     for first, later in index.repeated():
-        if any(table[first] != table[later] for table in raw.tables.values()):
-            raise ValueError(
-                f"{source.place(part, raw.lines[later])}: id {raw.ids[later]!r} was in line "
-                f"{raw.lines[first]} with another text; give each its own id or keep one of them"
-            )
         again[later] = True
-        drops.add(f"{part} said twice", raw.ids[later])
+        if all(table[first] == table[later] for table in raw.tables.values()):
+            drops.add(f"{part} said twice", raw.ids[later])
+            continue
+        if how == "error":
+            raise ValueError(
+                f"{source.place(part, raw.lines[later])}: id {raw.ids[later]!r} was in "
+                f"{source.place(part, raw.lines[first])} with another text; give each its own id, keep one of "
+                "them, or set data.repeats=first or last"
+            )
+        if how == "last":
+            raw.contents[first] = later
+        drops.add(f"{part} with an id that has another text too, the {how} kept", raw.ids[later])
     return np.flatnonzero(~again)
 
 
@@ -136,33 +154,18 @@ def _refuse_unknown(source: Source, drops: Drops) -> None:
         raise ValueError(f"{source.name}: {'; '.join(unknown)}; complete the files, or set data.strict=false")
 
 
-def _write(folder: Path, joined: _Joined, documents: _Raw, queries: _Raw) -> dict[str, Any]:
-    """Kept rows under new numbers, in the order of the source."""
-    query_rows = np.unique(np.concatenate(list(joined.kept.queries.values())))
-    for raw, rows in ((documents, joined.kept.documents), (queries, query_rows)):
-        for name, table in raw.tables.items():
-            write_strings(folder / name, (table[row] for row in rows.tolist()))
-    arrays.save(folder / "twins.npy", twins(StringTable(folder / "texts")))
-    new_document = _renumber(joined.kept.documents, len(documents.ids))
-    new_query = _renumber(query_rows, len(queries.ids))
-    counts = {}
-    for split, qrels in joined.splits.items():
-        judged_queries, judged_documents, grades = qrels.judged()
-        there = new_document[judged_documents] >= 0
-        new = Qrels.of(new_query[judged_queries][there], new_document[judged_documents][there], grades[there])
-        new.save(folder / f"qrels-{split}")
-        counts[split] = {"queries": len(new), "relevant": len(new.documents), "judged": int(there.sum())}
-    return {"splits": counts, "documents": len(joined.kept.documents), "queries": len(query_rows)}
-
-
-def _renumber(kept: Rows, length: int) -> Rows:
-    new = np.full(length, -1, dtype=np.int64)
-    new[kept] = np.arange(len(kept))
-    return new
-
-
-def _report(facts: Mapping[str, Any], drops: Drops) -> None:
+def _report(facts: Mapping[str, Any], drops: Drops, noticed: Drops) -> None:
     splits = ", ".join(f"{split} {counts['queries']}" for split, counts in facts["splits"].items())
-    log.info("%s: %d documents, queries: %s", facts["source"], facts["documents"], splits)
+    asked = "".join(f", {split} {count} with answers alone" for split, count in facts["asked"].items())
+    read = facts["read"]
+    log.info(
+        "%s: %d documents of %d read, queries: %s%s, of %d read",
+        facts["source"], facts["documents"], read["documents"], splits, asked, read["queries"],
+    )  # fmt: skip
+    for kind, what in (("given", "negatives that the data gives"), ("teacher", "scores of a teacher")):
+        for split, count in facts[kind].items():
+            log.info("%s: %d %s", split, count, what)
     for line in drops.lines():
         log.info("left out: %s", line)
+    for line in noticed.lines():
+        log.info("kept: %s", line)

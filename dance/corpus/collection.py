@@ -1,6 +1,7 @@
 """One corpus with its queries and judgements, as rows.
 
     TEXT/ document_ids.*  titles.*  texts.*  query_ids.*  query_texts.*  twins.npy  qrels-SPLIT.*  manifest.json
+          given-SPLIT.*  teacher-SPLIT.*  answers.*  answer_offsets.npy  asked-SPLIT.npy    where the data has them
 
 Document row i is the i-th kept document of the source, query rows likewise.
 """
@@ -13,9 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import arrays, artefact
+from .answers import Answers
 from .qrels import Qrels, Rows
 from .strings import StringTable
+from .teacher import TeacherScores
 
 KIND = "text"
 
@@ -29,12 +34,17 @@ class Collection:
     query_ids: StringTable
     queries: StringTable
     splits: Mapping[str, Qrels]
+    given: Mapping[str, Qrels]  # by split: "relevant" in these are the pairs that the data gives as negatives
+    teacher: Mapping[str, TeacherScores]  # by split
+    answers: Answers | None
     facts: Mapping[str, Any]  # of the manifest: source, settings, kept, dropped
 
     @classmethod
     def open(cls, path: Path) -> Collection:
         """Raises artefact.Broken where a file is missing or not of its size."""
         facts = artefact.verify(path).facts
+        if "given" not in facts:
+            raise artefact.Broken(f"{path} was made by an earlier version; run `dance prepare` again")
         return cls(
             path=path,
             document_ids=StringTable(path / "document_ids"),
@@ -43,6 +53,9 @@ class Collection:
             query_ids=StringTable(path / "query_ids"),
             queries=StringTable(path / "query_texts"),
             splits={split: Qrels.load(path / f"qrels-{split}") for split in facts["splits"]},
+            given={split: Qrels.load(path / f"given-{split}") for split in facts["given"]},
+            teacher={split: TeacherScores.load(path / f"teacher-{split}") for split in facts["teacher"]},
+            answers=None if facts["answers"] is None else Answers.load(path, facts["answers"]["regex"]),
             facts=facts,
         )
 
@@ -58,23 +71,45 @@ class Collection:
 
     def split(self, name: str) -> Qrels:
         """Raises ValueError where the split is absent or has no query with a relevant document."""
-        left_out = [f"{dropped['count']} {reason}" for reason, dropped in self.facts["dropped"].items()]
-        require_splits(self.splits, [name], str(self.facts["source"]), left_out)
+        require_splits(self.splits, [name], str(self.facts["source"]), self.facts["files"], self._left_out)
         return self.splits[name]
+
+    def asked(self, name: str) -> Rows:
+        """Query rows of a split: those with a relevant document or, in one without judgements, with answers.
+
+        Raises as ``split``.
+        """
+        if name in self.facts["asked"]:
+            return np.asarray(arrays.load(self.path / f"asked-{name}.npy"))
+        return self.split(name).queries
+
+    def require(self, names: Sequence[str]) -> None:
+        """Raises ValueError unless each split has queries with relevant documents, or with answers."""
+        for name in names:
+            self.asked(name)
+
+    @property
+    def _left_out(self) -> list[str]:
+        return [f"{dropped['count']} {reason}" for reason, dropped in self.facts["dropped"].items()]
 
 
 def require_splits(
-    splits: Mapping[str, Qrels], names: Sequence[str], source: str, left_out: Sequence[str] = ()
+    splits: Mapping[str, Qrels],
+    names: Sequence[str],
+    source: str,
+    files: Mapping[str, str] | None = None,
+    left_out: Sequence[str] = (),
 ) -> None:
     """Raises ValueError unless each named split has a query with a relevant document.
 
-    ``left_out`` explains: what was dropped on the way here.
+    ``files`` names where the judgements of a split are, ``left_out`` explains: what was dropped on the way here.
     """
     counts = ", ".join(f"{split} ({len(qrels)} queries)" for split, qrels in splits.items())
     why = f" Left out: {'; '.join(left_out)}." if left_out else ""
     for name in names:
         if not len(splits.get(name, ())):
+            where = f", {files[name]}" if files and name in files else ""
             raise ValueError(
                 f"{source}: split {name!r} has no query with a relevant document; there are: {counts or 'none'}. "
-                f"Name another by data.train_split or data.dev_split, or complete its qrels.{why}"
+                f"Name another by data.train_split or data.dev_split, or complete its qrels{where}.{why}"
             )

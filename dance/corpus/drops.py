@@ -1,4 +1,4 @@
-"""What was left out on the way, why, and the first of each kind."""
+"""What was left out or noticed on the way, why, and the first of each kind."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ class IdIndex:
     """Looks ids up by hash, and checks the spelling: 16 bytes per id."""
 
     def __init__(self, ids: StringTable) -> None:
-        self._ids = ids
+        self.ids = ids
         hashes = np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
         self._order = np.argsort(hashes, kind="stable")  # equal hashes: first row first
         self._hashes = hashes[self._order]
@@ -29,13 +29,13 @@ class IdIndex:
         """(first row, later row) of every id that comes again."""
         equal = np.flatnonzero(self._hashes[1:] == self._hashes[:-1]) + 1
         for later in sorted(self._order[equal].tolist()):
-            first = int(self.rows([self._ids[later]])[0])
+            first = int(self.rows([self.ids[later]])[0])
             if first != later:
                 yield first, later
 
     def _row(self, name: str, key: int, at: int) -> int:
         while at < len(self._hashes) and self._hashes[at] == key:
-            if self._ids[int(self._order[at])] == name:
+            if self.ids[int(self._order[at])] == name:
                 return int(self._order[at])
             at += 1
         return -1

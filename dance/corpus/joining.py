@@ -9,10 +9,10 @@ import numpy as np
 from .drops import Drops
 from .ids import IdIndex
 from .qrels import Qrels, Rows
-from .reading import Judgement, Source
+from .reading import Judgement, Scored, Source
 
-UNKNOWN_DOCUMENT = "judgements of a document that the corpus lacks"
-UNKNOWN_QUERY = "judgements of a query that is not there"
+UNKNOWN_DOCUMENT = "of a document that the corpus lacks"
+UNKNOWN_QUERY = "of a query that is not there"
 REPEATED = "judgements said twice"
 NOTHING_RELEVANT = "queries without a relevant document"
 
@@ -37,7 +37,7 @@ def _join_split(
     query_rows = queries.rows([judgement.query_id for judgement in named])
     document_rows = documents.rows([judgement.document_id for judgement in named])
     for at in np.flatnonzero((query_rows < 0) | (document_rows < 0)):
-        _drop_unknown(source, split, named[at], known_query=bool(query_rows[at] >= 0), drops=drops)
+        drop_unknown(source, split, "judgements", named[at], bool(query_rows[at] >= 0), drops)
     known = np.flatnonzero((query_rows >= 0) & (document_rows >= 0))
     grades = np.array([judgement.grade for judgement in named], dtype=np.int64)
     once = _each_pair_once(source, split, named, known, query_rows, document_rows, drops)
@@ -46,10 +46,13 @@ def _join_split(
     return qrels.subset(qrels.queries)
 
 
-def _drop_unknown(source: Source, split: str, judgement: Judgement, known_query: bool, drops: Drops) -> None:
+def drop_unknown(
+    source: Source, part: str, kind: str, item: Judgement | Scored, known_query: bool, drops: Drops
+) -> None:
+    """Count one pair whose query or document is not there."""
     reason = UNKNOWN_DOCUMENT if known_query else UNKNOWN_QUERY
-    name = judgement.document_id if known_query else judgement.query_id
-    drops.add(f"{split} {reason}", f"{name!r} ({source.place(split, judgement.line)})")
+    name = item.document_id if known_query else item.query_id
+    drops.add(f"{part.split('/')[-1]} {kind} {reason}", f"{name!r} ({source.place(part, item.line)})")
 
 
 def _each_pair_once(
@@ -70,8 +73,8 @@ def _each_pair_once(
         if earlier.grade != later.grade:
             raise ValueError(
                 f"{source.place(split, later.line)}: query {later.query_id!r} and document "
-                f"{later.document_id!r} have grade {later.grade} here and {earlier.grade} in line "
-                f"{earlier.line}; keep one of them"
+                f"{later.document_id!r} have grade {later.grade} here and {earlier.grade} in "
+                f"{source.place(split, earlier.line)}; keep one of them"
             )
         drops.add(f"{split} {REPEATED}", later.query_id)
     return order[~again]

@@ -9,38 +9,41 @@ folder, so that a store is never reused for what it was not made of.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
-import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from .. import artefact
+from .. import arrays, artefact
 from ..config import Config
 from .build import OnProgress, build, settings
 from .collection import Collection
+from .locking import locked
+from .qrels import Rows
 from .reading import open_source
+from .tokenising import CHUNK_OFFSETS, token_settings, tokenise
 from .tokenizer import Tokenizer
-from .tokens import TokenSettings, TokenStore, write_tokens
+from .tokens import TokenSettings, TokenStore
 
 log = logging.getLogger(__name__)
-KIND = "tokens"
-_FORMAT = 1  # rises when the files of either folder change their meaning
-_BATCH = 1024  # texts tokenised together
+_FORMAT = 2  # rises when the files of either folder change their meaning
 _NAME_LENGTH = 12  # characters of a fingerprint in a folder's name
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run reads: rows of text, and the same rows as token ids."""
+    """What a run reads: rows of text, and the same rows as token ids.
+
+    ``documents`` holds one row per *chunk*: those of document d are chunk_offsets[d] to
+    chunk_offsets[d + 1]. Where ``model.chunks`` is 1, chunk rows are document rows.
+    """
 
     path: Path
     collection: Collection
@@ -48,6 +51,7 @@ class Prepared:
     queries: TokenStore
     settings: TokenSettings
     fingerprint: str  # of text, tokenizer and limits together
+    chunk_offsets: Rows  # [documents + 1]
 
     @classmethod
     def open(cls, path: Path | str) -> Prepared:
@@ -63,8 +67,25 @@ class Prepared:
         made = msgspec.convert(facts["settings"], TokenSettings)
         documents = TokenStore.open(path / "documents", made, made.document_max_tokens)
         queries = TokenStore.open(path / "queries", made, made.query_max_tokens)
-        assert len(documents) == len(collection.document_ids) and len(queries) == len(collection.query_ids)
-        return cls(path, collection, documents, queries, made, facts["fingerprint"])
+        offsets = np.asarray(arrays.load(path / CHUNK_OFFSETS))
+        assert len(offsets) == len(collection.document_ids) + 1 and len(queries) == len(collection.query_ids)
+        assert int(offsets[-1]) == len(documents)
+        return cls(path, collection, documents, queries, made, facts["fingerprint"], offsets)
+
+    @cached_property
+    def owners(self) -> Rows:
+        """Document row of each chunk row, [chunk rows]."""
+        return np.repeat(np.arange(len(self.chunk_offsets) - 1), np.diff(self.chunk_offsets))
+
+    def chunk_rows(self, documents: Rows) -> Rows:
+        """[n] document rows to the rows of their chunks, [n, model.chunks]; -1 fills places without one.
+
+        Row -1 has none.
+        """
+        known = np.maximum(documents, 0)
+        rows = self.chunk_offsets[known][:, None] + np.arange(self.settings.chunks)  # [n, chunks]
+        there = (rows < self.chunk_offsets[known + 1][:, None]) & (documents >= 0)[:, None]
+        return np.where(there, rows, -1)
 
     @cached_property
     def identity(self) -> str:
@@ -75,7 +96,7 @@ class Prepared:
 
     def check(self, config: Config) -> None:
         """Raises ValueError, with both fingerprints, where this was made for another configuration."""
-        wanted = _token_settings(Tokenizer.load(config.model.path), config)
+        wanted = token_settings(Tokenizer.load(config.model.path), config)
         fingerprint = _fingerprint(text=artefact.digest(self.collection.path), tokens=wanted)
         differing = [
             *_differing(msgspec.to_builtins(self.settings), msgspec.to_builtins(wanted)),
@@ -93,10 +114,12 @@ def prepare(
     config: Config,
     splits: Sequence[str] | None = None,
     on_progress: OnProgress = lambda phase, done, total: None,
+    before_reading: Callable[[], None] = lambda: None,
 ) -> Path:
     """Folder for ``Prepared.open``, made now or found complete.
 
-    ``splits`` must have queries: by default those that a run needs. Raises ValueError with file, line
+    ``splits`` must have queries: by default those that a run needs. ``before_reading`` is called where the
+    text was not read before, and may refuse. Raises ValueError with file, line
     and remedy; nothing is left behind then.
     """
     needed = [config.data.train_split, config.data.dev_split] if splits is None else list(splits)
@@ -105,67 +128,19 @@ def prepare(
     text_name = _fingerprint(source=source.fingerprint(), settings=settings(config))[:_NAME_LENGTH]
     safe_name = re.sub(r"[^A-Za-z0-9_.-]", "_", source.name).lstrip(".") or "text"
     home = Path(config.data.prepared) / f"{safe_name}-{text_name}"
-    with _locked(home):
+    with locked(home):
         text = home / "text"
         if _reusable(text):
-            collection = Collection.open(text)
-            for split in needed:
-                collection.split(split)
+            Collection.open(text).require(needed)
         else:
+            before_reading()
             build(source, config, text, needed, on_progress)
-        made = _token_settings(tokenizer, config)
+        made = token_settings(tokenizer, config)
         fingerprint = _fingerprint(text=artefact.digest(text), tokens=made)
         tokens = home / f"tokens-{fingerprint[:_NAME_LENGTH]}"
         if not _reusable(tokens):
-            _tokenise(Collection.open(text), tokenizer, made, fingerprint, tokens, on_progress)
+            tokenise(Collection.open(text), tokenizer, made, fingerprint, tokens, on_progress)
     return tokens
-
-
-def _token_settings(tokenizer: Tokenizer, config: Config) -> TokenSettings:
-    return tokenizer.settings(config.model.query_max_tokens, config.model.document_max_tokens)
-
-
-def _tokenise(
-    collection: Collection,
-    tokenizer: Tokenizer,
-    made: TokenSettings,
-    fingerprint: str,
-    path: Path,
-    on_progress: OnProgress,
-) -> None:
-    facts: dict[str, Any] = {"fingerprint": fingerprint, "text": artefact.digest(collection.path)}
-    facts["settings"] = msgspec.to_builtins(made)
-    parts = {
-        "documents": (_document_batches(collection, tokenizer, made, on_progress), made.document_max_tokens),
-        "queries": (_query_batches(collection, tokenizer, made), made.query_max_tokens),
-    }
-    with artefact.publishing(path, KIND, facts=facts) as folder:
-        for name, (batches, limit) in parts.items():
-            lengths = write_tokens(folder / name, batches, made.vocabulary_size)
-            full = int((lengths == limit).sum())
-            facts[name] = {"rows": len(lengths), "tokens": int(lengths.sum()), "at_limit": full}
-            mean = float(lengths.mean()) if len(lengths) else 0.0
-            log.info("%s: %d, %.0f tokens on average, %d fill %d tokens", name, len(lengths), mean, full, limit)
-
-
-def _document_batches(
-    collection: Collection, tokenizer: Tokenizer, made: TokenSettings, on_progress: OnProgress
-) -> Iterator[list[list[int]]]:
-    total = len(collection.texts)
-    for rows in _batches(total):
-        titles = [collection.titles[row] for row in rows]
-        texts = [collection.texts[row] for row in rows]
-        yield tokenizer.encode_documents(titles, texts, made.document_max_tokens)
-        on_progress("tokenise documents", rows.stop, total)
-
-
-def _query_batches(collection: Collection, tokenizer: Tokenizer, made: TokenSettings) -> Iterator[list[list[int]]]:
-    for rows in _batches(len(collection.queries)):
-        yield tokenizer.encode_queries([collection.queries[row] for row in rows], made.query_max_tokens)
-
-
-def _batches(total: int) -> Iterator[range]:
-    return (range(start, min(start + _BATCH, total)) for start in range(0, total, _BATCH))
 
 
 def _reusable(path: Path) -> bool:
@@ -188,7 +163,7 @@ def _fingerprint(**parts: Any) -> str:
 
 def _differing(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     return [
-        f"{key} is {_short(found[key])}, wanted {_short(wanted[key])}"
+        f"{key} is {_short(found.get(key))}, wanted {_short(wanted[key])}"
         for key in wanted
         if found.get(key) != wanted[key]
     ]
@@ -196,22 +171,3 @@ def _differing(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 def _short(value: Any) -> str:
     return value[:_NAME_LENGTH] if isinstance(value, str) else repr(value)
-
-
-@contextmanager
-def _locked(home: Path) -> Iterator[None]:
-    """One process at a time; it is released by the system when its holder dies."""
-    home.mkdir(parents=True, exist_ok=True)
-    handle = os.open(home, os.O_RDONLY)  # the folder itself, so that no lock file stays
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log.info("%s: waiting for another process that prepares it", home)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        artefact.sweep(home)
-        yield
-    finally:
-        if home.is_dir() and not any(home.iterdir()):
-            home.rmdir()
-        os.close(handle)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from .lines import files_digest
 from .python_function import Function, functions_of
-from .reading import Document, Judgement, Query
+from .reading import Answered, Document, Judgement, Query, Scored
 
 log = logging.getLogger(__name__)
 PACKAGES = ("torch", "transformers", "numpy", "scipy", "networkx")
@@ -89,8 +89,17 @@ class PythonLibraries:
     def judgements(self) -> dict[str, Iterator[Judgement]]:
         return {split: self._judgements(split) for split in ("train", *_TWENTIETHS.values())}
 
+    def given(self) -> dict[str, Iterator[Judgement]]:
+        return {}
+
+    def teacher(self) -> dict[str, Iterator[Scored]]:
+        return {}
+
+    def answers(self) -> Iterator[Answered]:
+        return iter(())
+
     def place(self, part: str, line: int) -> str:
-        return f"{part} of the Python libraries, line {line}"
+        return f"{part} of the Python libraries" + (f", line {line}" if line else "")
 
     def fingerprint(self) -> str:
         names = "\n".join(f"{library.name}/{path}" for library, path in self._files)

@@ -62,7 +62,7 @@ class Qrels:
         queries, documents = np.broadcast_arrays(queries, documents)
         if not len(self._keys):
             return np.zeros(queries.shape, dtype=bool)
-        wanted = _key(queries, documents)
+        wanted = pair_keys(queries, documents)
         at = np.searchsorted(self._keys, wanted)
         found = self._keys[np.minimum(at, len(self._keys) - 1)] == wanted
         return found & (queries >= 0) & (documents >= 0)
@@ -74,7 +74,7 @@ class Qrels:
 
     @cached_property
     def _keys(self) -> Rows:
-        return _key(*self.pairs())  # [R] ascending
+        return pair_keys(*self.pairs())  # [R] ascending
 
     def save(self, prefix: Path) -> None:
         for name, array in zip(_NAMES, self._judged):
@@ -93,5 +93,11 @@ def _path(prefix: Path, name: str) -> Path:
     return prefix.with_name(f"{prefix.name}.{name}.npy")
 
 
-def _key(queries: NDArray[np.integer], documents: NDArray[np.integer]) -> Rows:
+def pair_keys(queries: NDArray[np.integer], documents: NDArray[np.integer]) -> Rows:
+    """One number per (query, document), ascending by query, then document."""
     return (queries.astype(np.int64) << _DOCUMENT_BITS) + documents.astype(np.int64)
+
+
+def pairs_of(keys: Rows) -> tuple[Rows, Rows]:
+    """(query, document) rows of ``pair_keys``."""
+    return keys >> _DOCUMENT_BITS, keys & ((1 << _DOCUMENT_BITS) - 1)

@@ -9,16 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from ..location import resolve_model
+from . import chunking
 from .tokens import TokenSettings
 
 # Characters read per token kept. Longer than any real word, so that a text of megabytes costs no more
 # than a long one: words beyond this would all be cut off anyway.
 _CHARACTERS_PER_TOKEN = 64
+Chunking = Literal["titled", "raw"]
+Input = str | tuple[str, str]
 _TEMPLATE = 1  # rises when the way of joining fields changes
 
 
@@ -62,16 +66,53 @@ class Tokenizer:
             raise ValueError(f"model.path={model_path}: its tokenizer has no fast version (tokenizer.json)")
         return cls(whole, model_path)
 
-    def encode_documents(self, titles: Sequence[str], texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """Pairs, special tokens counted; a document without title or without text is a single text."""
-        limit = max_tokens * _CHARACTERS_PER_TOKEN
-        return self._encode([_joined(title[:limit], text[:limit]) for title, text in zip(titles, texts)], max_tokens)
+    def encode_documents(
+        self, titles: Sequence[str], texts: Sequence[str], max_tokens: int, prompt: str = ""
+    ) -> list[list[int]]:
+        """Pairs, special tokens counted; a document without title or without text is a single text.
 
-    def encode_queries(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-        limit = max_tokens * _CHARACTERS_PER_TOKEN
-        return self._encode([text[:limit] for text in texts], max_tokens)
+        ``prompt`` goes before the title or, where there is none, the text.
+        """
+        inputs = _inputs(titles, texts, max_tokens * _CHARACTERS_PER_TOKEN, prompt)
+        return [self._plain(encoding) for encoding in self._encode(inputs, max_tokens, max_tokens)]
 
-    def settings(self, query_max_tokens: int, document_max_tokens: int) -> TokenSettings:
+    def chunk_documents(
+        self,
+        titles: Sequence[str],
+        texts: Sequence[str],
+        max_tokens: int,
+        chunks: int,
+        how: Chunking = "titled",
+        prompt: str = "",
+    ) -> list[list[list[int]]]:
+        """The chunks of every document, 1 to ``chunks`` of at most ``max_tokens``; see ``chunking``.
+
+        One chunk is what ``encode_documents`` gives.
+        """
+        if chunks == 1:
+            return [[ids] for ids in self.encode_documents(titles, texts, max_tokens, prompt)]
+        whole = max_tokens * chunks
+        inputs = _inputs(titles, texts, whole * _CHARACTERS_PER_TOKEN, prompt)
+        sizes = chunking.Sizes(max_tokens, chunks)
+        if how == "titled":
+            return self._titled(inputs, sizes)
+        encodings = self._encode(inputs, whole, max_tokens)
+        return [chunking.cut(self._plain(e), e.special_tokens_mask, sizes) for e in encodings]
+
+    def encode_queries(self, texts: Sequence[str], max_tokens: int, prompt: str = "") -> list[list[int]]:
+        limit = max_tokens * _CHARACTERS_PER_TOKEN
+        inputs: list[Input] = [prompt + text[:limit] for text in texts]
+        return [self._plain(encoding) for encoding in self._encode(inputs, max_tokens, max_tokens)]
+
+    def settings(
+        self,
+        query_max_tokens: int,
+        document_max_tokens: int,
+        chunks: int = 1,
+        how: Chunking = "titled",
+        query_prompt: str = "",
+        document_prompt: str = "",
+    ) -> TokenSettings:
         """How a store of its tokens is made."""
         return TokenSettings(
             tokenizer=self.fingerprint,
@@ -81,17 +122,38 @@ class Tokenizer:
             vocabulary_size=self.vocabulary_size,
             query_max_tokens=query_max_tokens,
             document_max_tokens=document_max_tokens,
+            chunks=chunks,
+            chunking=how,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
         )
 
     def save(self, folder: Path) -> None:
         """The tokenizer's own files; ``load(folder)`` has the same fingerprint."""
         self._whole.save_pretrained(folder)
 
-    def _encode(self, inputs: list[str | tuple[str, str]], max_tokens: int) -> list[list[int]]:
+    def _encode(self, inputs: list[Input], limit: int, max_tokens: int) -> list[tokenizers.Encoding]:
+        """Cut at ``limit`` tokens; ``max_tokens`` is what one model input may hold."""
+        self._refuse_narrow(max_tokens)
+        self._fast.enable_truncation(limit)  # the longer of the two fields first
+        return self._fast.encode_batch_fast(inputs)
+
+    def _titled(self, inputs: list[Input], sizes: chunking.Sizes) -> list[list[list[int]]]:
+        self._refuse_narrow(sizes.max_tokens)
+        self._fast.no_truncation()
+        pairs = [("", each) if isinstance(each, str) else each for each in inputs]
+        titles = self._fast.encode_batch_fast([title for title, _ in pairs], add_special_tokens=False)
+        texts = self._fast.encode_batch_fast([text for _, text in pairs], add_special_tokens=False)
+        single = [isinstance(each, str) for each in inputs]
+        parts = (
+            chunking.titled(self._fast, None if alone else title, text, sizes)
+            for title, text, alone in zip(titles, texts, single)
+        )
+        return [[self._plain(chunk) for chunk in chunks] for chunks in parts]
+
+    def _refuse_narrow(self, max_tokens: int) -> None:
         if max_tokens <= self._fast.num_special_tokens_to_add(True):
             raise ValueError(f"max_tokens={max_tokens} leaves no room for text between the special tokens of a pair")
-        self._fast.enable_truncation(max_tokens)  # the longer of the two fields first
-        return [self._plain(encoding) for encoding in self._fast.encode_batch_fast(inputs)]
 
     def _pieces_that_spell_special_tokens(self, whole: PreTrainedTokenizerFast) -> frozenset[int]:
         """Unigram vocabularies hold "</s>" as a piece, so that text can still come out as it."""
@@ -110,10 +172,15 @@ class Tokenizer:
         return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
 
 
-def _joined(title: str, text: str) -> str | tuple[str, str]:
+def _inputs(titles: Sequence[str], texts: Sequence[str], limit: int, prompt: str) -> list[Input]:
+    """``limit`` characters of either field at most, the prompt aside."""
+    return [_joined(title[:limit], text[:limit], prompt) for title, text in zip(titles, texts)]
+
+
+def _joined(title: str, text: str, prompt: str) -> Input:
     if title.strip() and text.strip():
-        return title, text
-    return title if title.strip() else text
+        return prompt + title, text
+    return prompt + (title if title.strip() else text)
 
 
 def _probe(fast: tokenizers.Tokenizer, name: str) -> tuple[int, bool]:

@@ -22,7 +22,11 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True):
     uses_token_types: bool  # type 1 after the first separator
     vocabulary_size: int
     query_max_tokens: int
-    document_max_tokens: int
+    document_max_tokens: int  # of a chunk
+    chunks: int = 1  # of a document at most
+    chunking: str = "titled"
+    query_prompt: str = ""
+    document_prompt: str = ""
 
 
 class TokenStore:

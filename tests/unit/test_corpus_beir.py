@@ -51,6 +51,51 @@ def test_d02_absent_header_keeps_the_first_row(folder: Path) -> None:
     assert [j[:3] for j in read(folder)[2]] == [("q1", "d1", 1), ("q2", "d2", 2)]
 
 
+@pytest.mark.parametrize(
+    "header", ["query-id\tcorpus-id\tscore", "qid\tdocid\tgrade", "Query_ID\tpid\tjudgement", "a\tb\trelevance"]
+)
+def test_d02_a_header_is_known_by_its_names(folder: Path, header: str) -> None:
+    (folder / "qrels" / "test.tsv").write_text(f"{header}\nq1\td1\t1\n")
+    assert [j[:3] for j in read(folder)[2]] == [("q1", "d1", 1)]
+
+
+@pytest.mark.parametrize("line", ["q1\td1\thigh", "q1\td1\t", "qid\td1\tx"])
+def test_d02_a_first_line_that_is_no_header_is_an_error_not_a_lost_row(folder: Path, line: str) -> None:
+    (folder / "qrels" / "test.tsv").write_text(f"{line}\nq2\td2\t1\n")
+    with pytest.raises(ValueError, match=r"test\.tsv:1: grade .* is not a whole number, and this is not a header"):
+        read(folder)
+
+
+def test_d02_ids_that_look_like_a_header_are_data_where_the_grade_is_a_number(folder: Path) -> None:
+    (folder / "qrels" / "test.tsv").write_text("qid\tdoc\t1\n")
+    assert [j[:3] for j in read(folder)[2]] == [("qid", "doc", 1)]
+
+
+def test_negatives_teacher_and_answers_are_optional_files(folder: Path) -> None:
+    bare = BeirFolder.open(folder)
+    assert (bare.given(), bare.teacher(), list(bare.answers())) == ({}, {}, [])
+    before = bare.fingerprint()
+    for kind, content in (("negatives", "query-id\tcorpus-id\nq1\td2\n"), ("teacher", "q1\td1\t3.5\nq1\td2\t-1\n")):
+        (folder / kind).mkdir()
+        (folder / kind / "test.tsv").write_text(content)
+    write_jsonl(folder / "answers.jsonl", [{"_id": "q1", "answers": ["a", "b"]}, {"_id": 2, "answers": []}])
+    source = BeirFolder.open(folder)
+    assert [tuple(pair) for pair in source.given()["test"]] == [("q1", "d2", 1, 2)]
+    assert [tuple(pair) for pair in source.teacher()["test"]] == [("q1", "d1", 3.5, 1), ("q1", "d2", -1.0, 2)]
+    assert [tuple(a) for a in source.answers()] == [("q1", ("a", "b"), False, None, 1), ("2", (), False, None, 2)]
+    assert source.place("teacher/test", 2) == f"{folder}/teacher/test.tsv:2"
+    assert source.place("answers", 0) == f"{folder}/answers.jsonl"
+    assert source.fingerprint() != before
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "much"])
+def test_a_teacher_gives_finite_numbers(folder: Path, score: str) -> None:
+    (folder / "teacher").mkdir()
+    (folder / "teacher" / "test.tsv").write_text(f"q1\td1\t1\nq1\td2\t{score}\n")
+    with pytest.raises(ValueError, match=rf"test\.tsv:2: score '{score}' is not a number"):
+        list(BeirFolder.open(folder).teacher()["test"])
+
+
 def test_d01_quotes_are_text(folder: Path) -> None:
     write_qrels(folder / "qrels" / "test.tsv", [('"q1', "d1", 1), ('q"2', 'd2"', 1), ("q3", "d3", 1)])
     assert [j[:2] for j in read(folder)[2]] == [('"q1', "d1"), ('q"2', 'd2"'), ("q3", "d3")]

@@ -110,10 +110,39 @@ def test_d11_empty_documents_keep_their_rows(tmp_path: Path) -> None:
         {"_id": "neither", "title": "", "text": ""},
         {"_id": "space", "title": " ", "text": "\u200b \n"},
     ]
-    collection = built(write_beir(tmp_path / "beir", records, QUERIES, {"dev": [("q1", "space", 1)]}))
+    collection = built(write_beir(tmp_path / "beir", records, {"q1": " "}, {"dev": [("q1", "space", 1)]}))
     assert list(collection.document_ids) == ["title", "text", "neither", "space"]
     assert list(collection.texts) == ["", "x", "", "\u200b \n"]
     assert named(collection, "dev") == {("q1", "space", 1)}
+    assert collection.facts["noticed"] == {
+        "documents without a word": {"count": 2, "first": ["neither", "space"]},
+        "queries without a word": {"count": 1, "first": ["q1"]},
+    }
+
+
+MOJIBAKE = {"CafÃ©": "Café", "itâ\x80\x99s â\x82¬5 – DvoÅ\x99Ã¡k": "it’s €5 – Dvořák"}
+RIGHT = ["Café", "Ã is a letter", "NÃO, ÃO", "naïve CafÃ©", "plain", "žluť", "Ã"]
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_d07_only_text_that_is_certainly_wrong_is_mended_and_only_where_asked(tmp_path: Path, repair: bool) -> None:
+    texts = [*MOJIBAKE, *RIGHT]
+    folder = write_beir(
+        tmp_path / "beir", {f"d{i}": t for i, t in enumerate(texts)}, {"q1": "CafÃ©"}, {"dev": [("q1", "d0", 1)]}
+    )
+    collection = built(folder, repair=repair)
+    assert list(collection.texts) == ([*MOJIBAKE.values(), *RIGHT] if repair else texts)
+    assert list(collection.queries) == ["Café" if repair else "CafÃ©"]
+    mended = {"texts mended (UTF-8 read as Latin-1)": {"count": 3, "first": ["d0", "d1", "q1"]}}
+    assert collection.facts["noticed"] == (mended if repair else {})
+
+
+def test_d01_rows_read_and_documents_kept_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    collection = built(small_beir(tmp_path / "beir", documents=5, queries=4), max_documents=4)
+    assert collection.facts["read"] == {"documents": 5, "queries": 4}
+    assert "4 documents of 5 read" in caplog.text
+    assert "1 corpus documents beyond data.max_documents" in caplog.text
 
 
 def test_d12_equal_duplicates_are_dropped_and_counted(tmp_path: Path) -> None:
@@ -139,14 +168,33 @@ def test_d12_conflicting_duplicates_name_both_lines(tmp_path: Path) -> None:
     write_jsonl(
         folder / "corpus.jsonl", [{"_id": "d5", "text": "a"}, {"_id": "d1", "text": "b"}, {"_id": "d5", "text": "c"}]
     )
-    refused(folder, r"corpus\.jsonl:3: id 'd5' was in line 1 with another text")
+    refused(folder, r"corpus\.jsonl:3: id 'd5' was in .*corpus\.jsonl:1 with another text")
+
+
+@pytest.mark.parametrize(("how", "kept"), [("first", "a"), ("last", "c")])
+def test_d12_conflicting_duplicates_are_counted_where_first_or_last_is_asked_for(
+    tmp_path: Path, how: str, kept: str
+) -> None:
+    folder = write_beir(tmp_path / "beir", DOCUMENTS, QUERIES, {"dev": [("q1", "d5", 1)]})
+    records = [("d5", "a"), ("d1", "b"), ("d5", "x"), ("d5", "c")]
+    write_jsonl(folder / "corpus.jsonl", [{"_id": name, "text": text} for name, text in records])
+    write_jsonl(folder / "queries.jsonl", [{"_id": "q1", "text": text} for text in ("a", "a", "c")])
+    collection = built(folder, repeats=how)
+    assert list(collection.document_ids) == ["d5", "d1"], "each once, where it came first"
+    assert list(collection.texts) == [kept, "b"]
+    assert list(collection.queries) == [kept]
+    assert {r: d["count"] for r, d in collection.facts["dropped"].items()} == {
+        f"documents with an id that has another text too, the {how} kept": 2,
+        "queries said twice": 1,
+        f"queries with an id that has another text too, the {how} kept": 1,
+    }
 
 
 def test_d12_contradicting_grades_name_both_lines(tmp_path: Path) -> None:
     folder = write_beir(
         tmp_path / "beir", DOCUMENTS, QUERIES, {"dev": [("q1", "d1", 1), ("q2", "d2", 1), ("q1", "d1", 0)]}
     )
-    refused(folder, r"dev\.tsv:4: .*grade 0 here and 1 in line 2")
+    refused(folder, r"dev\.tsv:4: .*grade 0 here and 1 in .*dev\.tsv:2")
 
 
 def test_v06_judged_but_not_relevant_pairs_are_kept_for_metrics(tmp_path: Path) -> None:
@@ -158,7 +206,7 @@ def test_v06_judged_but_not_relevant_pairs_are_kept_for_metrics(tmp_path: Path) 
 
 def test_a_split_is_refused_only_where_it_is_asked_for(tmp_path: Path) -> None:
     folder = write_beir(tmp_path / "beir", DOCUMENTS, QUERIES, {"train": [], "dev": [], "test": [("q1", "d1", 1)]})
-    refused(folder, r"split 'train' has no query .*test \(1 queries\)", needed=("train", "dev"))
+    refused(folder, r"split 'train' has no query .*test \(1 queries\).*qrels/train\.tsv", needed=("train", "dev"))
     collection = built(folder, needed=("test",))
     assert len(collection.split("test")) == 1
     with pytest.raises(ValueError, match="split 'dev' has no query"):

@@ -4,7 +4,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from dance import artefact
 from dance.config import Config
 from dance.corpus import prepare as preparing
+from dance.corpus.locking import locked
 from dance.corpus.prepare import Prepared, prepare
 from dance.corpus.tokenizer import Tokenizer
 from tests.corpora import config_for, small_beir, write_beir
@@ -142,9 +145,9 @@ def test_a_run_needs_train_and_dev_an_evaluation_only_its_split(tmp_path: Path, 
 _SLOW_PREPARE = """
 import sys, time
 from pathlib import Path
-from dance.corpus import prepare as preparing
+from dance.corpus import prepare as preparing, tokenising
 from tests.corpora import config_for
-preparing._BATCH = 1
+tokenising._BATCH = 1
 def slowly(phase, done, total):
     if phase == "tokenise documents" and done == 10:
         print("half", flush=True)
@@ -165,6 +168,55 @@ def test_d10_killed_half_way_it_is_made_again_the_same(config: Config, tmp_path:
     assert not list(home.glob(".tmp-*"))
     undisturbed = config_for(Path(config.data.path or ""), tmp_path / "other", config.model.path)
     assert contents(path) == contents(prepare(undisturbed))
+
+
+def test_d10_what_a_killed_one_left_is_swept_by_the_next_for_any_text(config: Config, tmp_path: Path) -> None:
+    arguments = [config.data.path or "", config.data.prepared, config.model.path]
+    with _python(_SLOW_PREPARE, *arguments) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    store = Path(config.data.prepared)
+    (killed,) = store.iterdir()
+    foreign = store / "somebody-elses"
+    (foreign / ".tmp-theirs").mkdir(parents=True)
+    artefact.draft(store / "killed-0123456789ab" / "text")
+    with _held(store / "busy-0123456789ab") as busy:
+        made = artefact.draft(busy / "text")
+        prepare(config_for(small_beir(tmp_path / "another", documents=9), store, config.model.path))
+        assert made.is_dir(), "its maker is alive"
+    assert not list(killed.glob(".tmp-*"))
+    assert (killed / "text").is_dir(), "what is whole stays"
+    assert not (store / "killed-0123456789ab").exists()
+    assert (foreign / ".tmp-theirs").is_dir()
+
+
+def test_a_folder_that_was_removed_meanwhile_is_not_taken_for_locked(tmp_path: Path) -> None:
+    home = tmp_path / "text-0123456789ab"
+    with ThreadPoolExecutor(1) as pool:
+        with locked(home):
+            later = pool.submit(_enter, home)
+            time.sleep(0.05)
+            assert not later.done()
+            home.rmdir()  # as one does who finds it empty
+        assert later.result(timeout=5), "alone in the folder of that name"
+    assert not home.exists()
+
+
+def _enter(home: Path) -> bool:
+    with locked(home):
+        return home.is_dir()
+
+
+@contextmanager
+def _held(home: Path) -> Iterator[Path]:
+    """Locked by another process."""
+    home.mkdir()
+    with _python(_HOLD_LOCK.replace("0.5", "60"), str(home)) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        yield home
+        holder.kill()
 
 
 def test_two_that_prepare_the_same_at_once_make_it_once(config: Config, caplog: pytest.LogCaptureFixture) -> None:
