@@ -66,6 +66,10 @@ def _verb(given: argparse.Namespace) -> int:
             from .evaluate import main as evaluate
 
             return evaluate(given.settings)
+        case "convert":
+            from .convert import main as convert
+
+            return convert(given.settings)
         case "status":
             from . import status
 
@@ -110,6 +114,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         verb = verbs.add_parser(name, help=text, description=text)
         verb.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="see: dance settings")
+    convert = verbs.add_parser("convert", help="public ANCE, DANCE and DPR checkpoints to encoders, and back")
+    convert.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="from= to= layout= [export= model.path=]")
     status = verbs.add_parser("status", help="what both roles of a run are doing, or how it ended")
     status.add_argument("run", metavar="RUN", help="folder of the run")
     verbs.add_parser("doctor", help="versions, devices, Faiss, ports, disk: what will bite")

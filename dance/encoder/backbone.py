@@ -7,16 +7,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+from huggingface_hub import model_info, try_to_load_from_cache
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as chatter
 
+_HUB_SECONDS = 10.0
 log = logging.getLogger(__name__)
 
 
 def read_config(source: str) -> PretrainedConfig:
     """Of a folder or hub name. Raises ValueError where there is none, or it is no text encoder."""
+    if not Path(source).is_dir():
+        _refuse_unknown(source)
     try:
         config = AutoConfig.from_pretrained(source)
     except (OSError, ValueError, KeyError) as error:
@@ -53,12 +57,20 @@ def usable_positions(config: PretrainedConfig) -> int | None:
     rows = getattr(config, "max_position_embeddings", None)
     if not rows or rows < 0:
         return None
-    with torch.device("meta"):
-        skeleton = AutoModel.from_config(config)
-    for name, module in skeleton.named_modules():
+    for name, module in _skeleton(config).named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             return rows if module.padding_idx is None else rows - module.padding_idx - 1
     return rows
+
+
+def shapes(config: PretrainedConfig) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of every weight that the configuration asks for, by both names that it may have.
+
+    Files of a model for some task have the family's name before it ("bert.").
+    """
+    skeleton = _skeleton(config)
+    own = {name: tuple(value.shape) for name, value in skeleton.state_dict().items()}
+    return own | {f"{skeleton.base_model_prefix}.{name}": shape for name, shape in own.items()}
 
 
 def load(source: str, layers: int | None = None, dropout: float | None = None, whole: bool = False) -> PreTrainedModel:
@@ -99,7 +111,40 @@ def save(model: PreTrainedModel, folder: Path) -> None:
     model.save_pretrained(folder)
 
 
+def refuse_public(source: str, names: Iterable[str]) -> None:
+    """A public checkpoint would leave its head behind. Raises ValueError with the command to type."""
+    if head := next((name for name in names if name.startswith("embeddingHead.")), None):
+        raise ValueError(f"model.path={source} holds {head}, the head of a public checkpoint: {conversion(source)}")
+
+
+def conversion(source: str) -> str:
+    """What to type for a public checkpoint."""
+    given = source if Path(source).exists() else "DOWNLOADED_FOLDER"
+    return f"dance convert from={given} to=FOLDER layout=ance (or dance, dpr), then model.path=FOLDER"
+
+
+def _refuse_unknown(name: str) -> None:
+    """Of the hub, asked once: the loader itself would ask for half a minute."""
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        model_info(name, timeout=_HUB_SECONDS)
+    except Exception as error:  # of whichever HTTP library the client is built on
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"model.path={name}: no such folder ({Path(name).resolve()}), and the hub does not give it ({reason}); "
+            "is it spelt as it is there, and can the hub be reached?"
+        ) from None
+
+
+def _skeleton(config: PretrainedConfig) -> PreTrainedModel:
+    """Without memory for its weights."""
+    with torch.device("meta"):
+        return AutoModel.from_config(config)
+
+
 def _check_surplus(source: str, model: PreTrainedModel, names: set[str], whole: bool) -> None:
+    refuse_public(source, names)
     own = {name for name, _ in model.named_children()}
     inside = {name for name in names if whole or (_first(name, model) in own and not _is_pooler(name))}
     _refuse(source, "has weights without a place", inside)

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from .batching import Rows, pad, plan_batches
-from .model import Encoder
+from .model import Encoder, Side
 from .store import EmbeddingShard, writing
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ def embed(
     tokens_per_batch: int,
     on_progress: Callable[[int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    side: Side = "document",
 ) -> NDArray[np.float32]:
-    """Vectors [len(rows), width] in the order of ``rows``, in memory: for queries.
+    """Vectors [len(rows), width] in the order of ``rows``, in memory: for queries, with side="query".
 
     ``on_progress`` is given the number of texts done. Raises ValueError for a store that this
     encoder cannot read, Interrupted once ``should_stop()``.
@@ -44,7 +45,7 @@ def embed(
     vectors = np.empty((len(rows), encoder.width), dtype=np.float32)
     batches = plan_batches(store.lengths[rows], tokens_per_batch)
     work = ((places, rows[places]) for places in batches)
-    _fill(encoder, store, vectors, work, on_progress, should_stop)
+    _fill(encoder, store, side, vectors, work, on_progress, should_stop)
     return vectors
 
 
@@ -60,17 +61,21 @@ def embed_shard(
     should_stop: Callable[[], bool] | None = None,
     *,
     step: int | None = None,
+    owners: Rows | None = None,
 ) -> EmbeddingShard:
-    """This process's share of the documents ``rows``, streamed to FOLDER/shard_RANK_of_SIZE.
+    """This process's share of the store's ``rows``, streamed to FOLDER/shard_RANK_of_SIZE.
 
-    All processes plan the same batches and take every size-th, so that a vector is the same, bit
-    for bit, however many share the work. Raises as ``embed``.
+    The shard's rows are those of the documents: ``owners`` [len(store)] says whose chunk a store
+    row is; None where each is a document of its own. All processes plan the same batches and take
+    every size-th, so that a vector is the same, bit for bit, however many share the work. Raises
+    as ``embed``.
     """
     batches = plan_batches(store.lengths[rows], tokens_per_batch)[rank::size]
     mine = [rows[places] for places in batches]
     covered = np.concatenate([np.empty(0, dtype=np.int64), *mine])
-    with writing(folder, rank, size, step, covered, encoder.width, len(rows)) as vectors:
-        _fill(encoder, store, vectors, _in_sequence(mine), on_progress, should_stop)
+    documents = covered if owners is None else owners[covered]
+    with writing(folder, rank, size, step, documents, encoder.width, len(rows)) as vectors:
+        _fill(encoder, store, "document", vectors, _in_sequence(mine), on_progress, should_stop)
     return EmbeddingShard.open(folder, rank, size, step)
 
 
@@ -84,6 +89,7 @@ def _in_sequence(batches: list[Rows]) -> Iterator[tuple[Place, Rows]]:
 def _fill(
     encoder: Encoder,
     store: TokenStore,
+    side: Side,
     out: NDArray[np.float32],
     work: Iterable[tuple[Place, Rows]],
     on_progress: Callable[[int], None] | None,
@@ -98,7 +104,7 @@ def _fill(
                 raise Interrupted
             batch = pad(store, rows).to(encoder.device)  # while a GPU still computes the one before
             _write(out, pending)
-            pending = place, rows, encoder(batch.ids, batch.mask, batch.types)
+            pending = place, rows, encoder(batch.ids, batch.mask, batch.types, side)
             done += len(rows)
             if on_progress is not None:
                 on_progress(done)

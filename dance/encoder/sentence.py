@@ -4,7 +4,8 @@
     1_Pooling/config.json
     2_Dense/  3_LayerNorm/       config.json and model.safetensors: the head, where there is one
 
-The weights of the head lie here alone, so that there are no two copies to disagree.
+The weights of the head lie here alone, so that there are no two copies to disagree. A shared tower
+whose documents pass no LayerNorm (DANCE) is given as it is for queries: the layout has one way for both.
 """
 
 from __future__ import annotations
@@ -14,16 +15,13 @@ from typing import Any
 
 import msgspec
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
-from .model import EncoderSettings, Head
-
-DENSE, NORM = "2_Dense", "3_LayerNorm"
-_WEIGHTS = "model.safetensors"
+from .header import DENSE, NORM, WEIGHTS, check_head
+from .model import EncoderSettings, Head, Side
 
 
-def write(settings: EncoderSettings, hidden: int, head: Head | None, folder: Path) -> None:
-    """Everything but the backbone; ``hidden`` is the width of its states."""
+def write(settings: EncoderSettings, side: Side, hidden: int, head: Head | None, folder: Path) -> None:
+    """Everything of one tower but the backbone; ``hidden`` is the width of its states."""
     pooling = {
         "word_embedding_dimension": hidden,
         "pooling_mode_cls_token": settings.pooling == "cls",
@@ -33,7 +31,7 @@ def write(settings: EncoderSettings, hidden: int, head: Head | None, folder: Pat
     stages = [("Transformer", ""), ("Pooling", "1_Pooling")]
     if head is not None:
         _write_head(head, folder)
-        stages += [("Dense", DENSE), ("LayerNorm", NORM)]
+        stages += [("Dense", DENSE)] if head.norm is None else [("Dense", DENSE), ("LayerNorm", NORM)]
     if settings.normalize:
         stages.append(("Normalize", "4_Normalize"))
     modules = [
@@ -41,8 +39,12 @@ def write(settings: EncoderSettings, hidden: int, head: Head | None, folder: Pat
         for at, (kind, path) in enumerate(stages)
     ]
     _write(folder / "modules.json", modules)
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": settings.document_max_tokens})
-    _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "dot"})
+    lone_query = settings.towers == "two" and side == "query"
+    longest = settings.query_max_tokens if lone_query else settings.document_max_tokens
+    _write(folder / "sentence_bert_config.json", {"max_seq_length": longest})
+    prompts = {"query": settings.query_prompt, "document": settings.document_prompt}
+    said = {"prompts": prompts} if any(prompts.values()) else {}
+    _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "dot", **said})
 
 
 def has_head(folder: Path) -> bool:
@@ -51,16 +53,11 @@ def has_head(folder: Path) -> bool:
 
 def read_head(head: Head, folder: Path) -> None:
     """Raises ValueError that names weights which are missing, unexpected or of another shape."""
-    found: dict[str, Tensor] = {}
-    for path in (folder / DENSE / _WEIGHTS, folder / NORM / _WEIGHTS):
-        if not path.is_file():
-            raise ValueError(f"{path}: no such file, but the encoder has a head; copy its folder whole")
-        found |= load_file(path)
-    wanted = head.state_dict()
-    wrong = found.keys() ^ wanted.keys()
-    wrong |= {name for name in found.keys() & wanted.keys() if found[name].shape != wanted[name].shape}
-    if wrong:
-        raise ValueError(f"{folder}: head weights missing, unexpected or of another shape: {', '.join(sorted(wrong))}")
+    width, hidden = head.linear.weight.shape
+    check_head(folder, hidden, width, head.norm is not None)
+    found = load_file(folder / DENSE / WEIGHTS)
+    if head.norm is not None:
+        found |= load_file(folder / NORM / WEIGHTS)
     head.load_state_dict(found)
 
 
@@ -68,11 +65,13 @@ def _write_head(head: Head, folder: Path) -> None:
     width, inputs = head.linear.weight.shape
     identity = "torch.nn.modules.linear.Identity"
     dense = {"in_features": inputs, "out_features": width, "bias": True, "activation_function": identity}
-    for name, config in ((DENSE, dense), (NORM, {"dimension": width})):
-        _write(folder / name / "config.json", config)
     weights = head.state_dict()
-    for name, part in ((DENSE, "linear."), (NORM, "norm.")):
-        save_file({key: weights[key] for key in weights if key.startswith(part)}, folder / name / _WEIGHTS)
+    parts = [(DENSE, "linear.", dense)]
+    if head.norm is not None:
+        parts.append((NORM, "norm.", {"dimension": width}))
+    for name, start, config in parts:
+        _write(folder / name / "config.json", config)
+        save_file({key: weights[key] for key in weights if key.startswith(start)}, folder / name / WEIGHTS)
 
 
 def _write(path: Path, value: Any) -> None:

@@ -2,14 +2,13 @@
 
     FOLDER/shard_002_of_004/  vectors.npy [n, width] float32   rows.npy [n] int64   manifest.json
 
-``rows`` says which document each vector is of, in the order of encoding. The manifest holds the
-step of the encoder and the place of the shard among its siblings, so that a missing,
-foreign or cut shard is refused and never just absent from the results.
+``rows`` says which document each vector is of, in the order of encoding; a document of several
+chunks comes as often. The manifest holds the step of the encoder and the place of the shard among its
+siblings, so that a missing, foreign or cut shard is refused and never just absent from the results.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,18 +20,17 @@ from numpy.typing import NDArray
 from .. import arrays, artefact
 
 KIND = "embeddings"
-_NAME = re.compile(r"shard_\d+_of_\d+")
 
 
 @dataclass(frozen=True)
 class EmbeddingShard:
-    """The vectors of one process's share of the documents, memory-mapped."""
+    """The vectors of one process's share of the documents or their chunks, memory-mapped."""
 
     vectors: NDArray[np.float32]  # [n, width]
     rows: NDArray[np.int64]  # [n]
     path: Path
     step: int | None  # of the encoder
-    documents: int  # in all shards together
+    documents: int  # vectors in all shards together
 
     @staticmethod
     def open(folder: Path, rank: int, size: int, step: int | None) -> EmbeddingShard:
@@ -47,22 +45,6 @@ class EmbeddingShard:
         if len(vectors) != len(rows):
             raise artefact.Broken(f"{path}: {len(vectors)} vectors for {len(rows)} rows; make it again")
         return EmbeddingShard(vectors, rows, path, step, manifest.facts["documents"])
-
-
-def open_all(folder: Path, size: int, step: int | None) -> list[EmbeddingShard]:
-    """Every shard in rank order. Raises artefact.Broken unless together they hold each document once."""
-    expected = {shard_name(rank, size) for rank in range(size)}
-    foreign = {path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)} - expected
-    if foreign:
-        raise artefact.Broken(f"{folder}: shards of another run: {', '.join(sorted(foreign))}; remove them")
-    shards = [EmbeddingShard.open(folder, rank, size, step) for rank in range(size)]
-    rows = np.concatenate([shard.rows for shard in shards])
-    if len(rows) != shards[0].documents or len(np.unique(rows)) != len(rows):
-        raise artefact.Broken(
-            f"{folder}: {len(np.unique(rows))} different documents in {len(rows)} vectors, expected "
-            f"{shards[0].documents}; make it again"
-        )
-    return shards
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 encoder = TextEncoder.open("runs/NAME/encoders/step_00000220")
 scores = encoder.queries(["how to open a file"]) @ encoder.documents([("title", "text"), ...]).T
+
+Where a document has several vectors, one per chunk, ``scores`` takes the best of them.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from numpy.typing import NDArray
 from ..corpus.tokens import TokenStore
 from . import files
 from .embed import embed
-from .model import Encoder
+from .model import Encoder, Side
 from .precision import Precision, resolve
 
 _TOKENS_PER_BATCH = 8192
+Documents = Sequence[tuple[str, str]]  # title, which may be empty, and text
 
 
 class TextEncoder:
@@ -36,17 +39,39 @@ class TextEncoder:
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """[texts, width]"""
-        limit = self.encoder.settings.query_max_tokens
-        return self._embed(self.encoder.tokenizer.encode_queries(texts, limit), limit)
+        made = self.encoder.settings
+        ids = self.encoder.tokenizer.encode_queries(texts, made.query_max_tokens, made.query_prompt)
+        return self._embed(ids, made.query_max_tokens, "query")
 
-    def documents(self, documents: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """(title, text) each, the title may be empty: [documents, width]"""
-        limit = self.encoder.settings.document_max_tokens
+    def documents(self, documents: Documents) -> NDArray[np.float32]:
+        """[documents, width]. Raises ValueError where documents have several vectors."""
+        if self.encoder.settings.chunks > 1:
+            raise ValueError(
+                f"this encoder gives a document up to {self.encoder.settings.chunks} vectors, one per chunk: take "
+                "document_chunks(), or scores() for the best chunk's score"
+            )
+        return self.document_chunks(documents)[0]
+
+    def document_chunks(self, documents: Documents) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Vectors [chunks, width], and int64 [chunks]: the place of each one's document, ascending."""
+        made = self.encoder.settings
         titles, texts = [title for title, _ in documents], [text for _, text in documents]
-        return self._embed(self.encoder.tokenizer.encode_documents(titles, texts, limit), limit)
+        chunks = self.encoder.tokenizer.chunk_documents(
+            titles, texts, made.document_max_tokens, made.chunks, made.chunking, made.document_prompt
+        )
+        owners = np.repeat(np.arange(len(chunks)), [len(each) for each in chunks])
+        flat = [ids for each in chunks for ids in each]
+        return self._embed(flat, made.document_max_tokens, "document"), owners
 
-    def _embed(self, ids: list[list[int]], limit: int) -> NDArray[np.float32]:
+    def scores(self, queries: Sequence[str], documents: Documents) -> NDArray[np.float32]:
+        """[queries, documents]: inner products, of the best chunk where a document has several."""
+        vectors, owners = self.document_chunks(documents)
+        every = self.queries(queries) @ vectors.T  # [queries, chunks]
+        first = np.searchsorted(owners, np.arange(len(documents)))  # every document has a chunk
+        return np.maximum.reduceat(every, first, axis=1) if len(documents) else every
+
+    def _embed(self, ids: list[list[int]], limit: int, side: Side) -> NDArray[np.float32]:
         limits = self.encoder.settings
         made = self.encoder.tokenizer.settings(limits.query_max_tokens, limits.document_max_tokens)
         store = TokenStore.of(ids, made, limit)
-        return embed(self.encoder, store, np.arange(len(ids)), _TOKENS_PER_BATCH)
+        return embed(self.encoder, store, np.arange(len(ids)), _TOKENS_PER_BATCH, side=side)

@@ -15,7 +15,7 @@ from dance.corpus.tokens import TokenStore
 from dance.encoder import files
 from dance.encoder.embed import Interrupted, embed, embed_shard
 from dance.encoder.model import Encoder
-from dance.encoder.store import open_all
+from dance.encoder.store import EmbeddingShard
 from dance.search.flat import search
 from tests.tiny import some_texts, tiny_bert, tiny_store
 
@@ -37,12 +37,16 @@ def store(tmp_path: Path, bert: Path) -> TokenStore:
     return tiny_store(tmp_path / "texts", bert, [*some_texts(11), ""])  # with an empty document
 
 
+def opened(folder: Path, size: int, step: int) -> list[EmbeddingShard]:
+    return [EmbeddingShard.open(folder, rank, size, step) for rank in range(size)]
+
+
 def test_t08_dropout_is_off_while_encoding_and_back_on_after(bert: Path, store: TokenStore) -> None:
     encoder = build(bert, dropout=0.5)
     rows = np.arange(len(store))
     assert encoder.training
     np.testing.assert_array_equal(embed(encoder, store, rows, BUDGET), embed(encoder, store, rows, BUDGET))
-    assert encoder.training and encoder.backbone.training
+    assert encoder.training and encoder.backbones()[0].training
     encoder.eval()
     embed(encoder, store, rows, BUDGET)
     assert not encoder.training
@@ -71,7 +75,7 @@ def test_e05_shards_hold_every_document_once_bit_for_bit(
     whole = embed(encoder, store, rows, BUDGET)
     for rank in range(size):
         embed_shard(encoder, store, rows, rank, size, tmp_path / "e", BUDGET, step=3)
-    shards = open_all(tmp_path / "e", size, 3)
+    shards = opened(tmp_path / "e", size, 3)
     assert sorted(np.concatenate([shard.rows for shard in shards]).tolist()) == rows.tolist()
     for shard in shards:
         np.testing.assert_array_equal(shard.vectors, whole[shard.rows])
@@ -82,14 +86,14 @@ def test_e05_more_processes_than_documents(tmp_path: Path, bert: Path, store: To
     shards = [embed_shard(encoder, store, np.array([4]), rank, 2, tmp_path / "e", BUDGET) for rank in range(2)]
     assert [len(shard.rows) for shard in shards] == [1, 0]
     assert shards[1].vectors.shape == (0, 16)
-    assert open_all(tmp_path / "e", 2, None)[0].rows.tolist() == [4]
+    assert EmbeddingShard.open(tmp_path / "e", 0, 2, None).rows.tolist() == [4]
 
 
 def test_e05_a_refresh_may_cover_part_of_the_corpus(tmp_path: Path, bert: Path, store: TokenStore) -> None:
     covered = np.array([9, 1, 4, 7])
     for rank in range(2):
         embed_shard(build(bert), store, covered, rank, 2, tmp_path / "e", 16, step=3)
-    rows = np.concatenate([shard.rows for shard in open_all(tmp_path / "e", 2, 3)])
+    rows = np.concatenate([shard.rows for shard in opened(tmp_path / "e", 2, 3)])
     assert sorted(rows.tolist()) == [1, 4, 7, 9]
 
 
@@ -98,7 +102,7 @@ def test_e06_each_document_is_nearest_to_its_own_text(tmp_path: Path, bert: Path
     rows = np.arange(len(store))
     for rank in range(3):
         embed_shard(encoder, store, rows, rank, 3, tmp_path / "e", BUDGET, step=3)
-    shards = open_all(tmp_path / "e", 3, 3)
+    shards = opened(tmp_path / "e", 3, 3)
     vectors = np.concatenate([shard.vectors for shard in shards])
     found = search(vectors, np.concatenate([shard.rows for shard in shards]), embed(encoder, store, rows, BUDGET), 1)
     assert found.rows[:, 0].tolist() == rows.tolist()
@@ -126,7 +130,7 @@ def test_t10_texts_of_another_tokenizer_are_refused(bert: Path, store: TokenStor
 def test_a_vector_that_is_not_finite_names_its_row(bert: Path, store: TokenStore) -> None:
     encoder = build(bert)
     with torch.no_grad():
-        encoder.backbone.embeddings.word_embeddings.weight[int(store.row(6)[1])] = torch.nan
+        encoder.backbones()[0].embeddings.word_embeddings.weight[int(store.row(6)[1])] = torch.nan
     first = next(row for row in range(12) if store.row(6)[1] in store.row(row))
     with pytest.raises(ValueError, match=f"vector of row {first} is not finite"):
         embed(encoder, store, np.arange(first + 1), 10_000)
@@ -140,7 +144,7 @@ class Constant(nn.Module):
         self.width, self.device = width, torch.device("cpu")
         self.settings = type("Settings", (), {"tokenizer_fingerprint": fingerprint})
 
-    def forward(self, ids: Tensor, mask: Tensor, types: Tensor | None) -> Tensor:
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor | None, side: str) -> Tensor:
         return ids[:, :1].float().expand(-1, self.width)
 
 

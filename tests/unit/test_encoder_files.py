@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, BertForMaskedLM
 from dance import config
 from dance.encoder import files
 from dance.encoder.embed import embed
-from tests.tiny import some_texts, tiny_bert, tiny_gpt2, tiny_roberta, tiny_store
+from tests.tiny import some_texts, tiny_bert, tiny_gpt2, tiny_modernbert, tiny_roberta, tiny_store
 
 CPU = torch.device("cpu")
 
@@ -107,13 +107,13 @@ def test_t05_a_new_head_is_seeded_logged_and_handed_on(
     assert torch.equal(before, torch.get_rng_state())
     assert "new head 16 -> 8, drawn from seed 1" in caplog.text
     again, other = (files.build(settings(bert, head=8), seed=seed) for seed in (1, 2))
-    assert encoder.head is not None and again.head is not None and other.head is not None
-    assert torch.equal(encoder.head.linear.weight, again.head.linear.weight)
-    assert not torch.equal(encoder.head.linear.weight, other.head.linear.weight)
+    assert encoder.towers[0].head is not None and again.towers[0].head is not None and other.towers[0].head is not None
+    assert torch.equal(encoder.towers[0].head.linear.weight, again.towers[0].head.linear.weight)
+    assert not torch.equal(encoder.towers[0].head.linear.weight, other.towers[0].head.linear.weight)
     files.save(encoder, tmp_path / "saved")
     from_saved = files.build(settings(tmp_path / "saved", head=8), seed=99)
-    assert from_saved.head is not None
-    assert torch.equal(encoder.head.linear.weight, from_saved.head.linear.weight)
+    assert from_saved.towers[0].head is not None
+    assert torch.equal(encoder.towers[0].head.linear.weight, from_saved.towers[0].head.linear.weight)
 
 
 def test_t01_lengths_beyond_the_usable_positions_are_refused(tmp_path: Path) -> None:
@@ -134,11 +134,24 @@ def test_t01_plain_bert_has_all_its_positions(bert: Path) -> None:
         files.check(settings(bert, document_max_tokens=65))
 
 
+def test_t01_a_long_family_reads_all_its_positions(tmp_path: Path) -> None:
+    """8k tokens: what stands behind the first 512 changes the vector."""
+    folder = tiny_modernbert(tmp_path / "long", max_position_embeddings=8192)
+    with pytest.raises(ValueError, match="document_max_tokens=8193: .* positions for 8192 tokens"):
+        files.check(settings(folder, document_max_tokens=8193))
+    encoder = files.build(settings(folder, document_max_tokens=8192), seed=1)
+    same = "file " * 3_000
+    store = tiny_store(tmp_path / "t", folder, [f"{same}row", f"{same}key", "file " * 9_000], max_tokens=8192)
+    assert store.lengths.tolist() == [3_003, 3_003, 8_192]
+    vectors = embed(encoder, store, np.arange(2), 8192)
+    assert np.isfinite(vectors).all() and not np.array_equal(vectors[0], vectors[1])
+
+
 def test_layers_keeps_the_first_and_at_most_those_that_there_are(tmp_path: Path, bert: Path) -> None:
     encoder = files.build(settings(bert, layers=1), seed=1)
-    assert encoder.settings.layers == encoder.backbone.config.num_hidden_layers == 1
+    assert encoder.settings.layers == encoder.backbones()[0].config.num_hidden_layers == 1
     whole = AutoModel.from_pretrained(bert)
-    kept = encoder.backbone.state_dict()
+    kept = encoder.backbones()[0].state_dict()
     assert all(torch.equal(value, whole.state_dict()[name]) for name, value in kept.items())
     files.save(encoder, tmp_path / "saved")
     assert files.load(tmp_path / "saved", CPU).settings.layers == 1
@@ -158,7 +171,7 @@ def test_heads_of_other_tasks_are_left_out(tmp_path: Path, bert: Path) -> None:
     masked.save_pretrained(bert)
     encoder = files.build(settings(bert), seed=1)
     weight = "embeddings.word_embeddings.weight"
-    assert torch.equal(encoder.backbone.state_dict()[weight], masked.bert.state_dict()[weight])
+    assert torch.equal(encoder.backbones()[0].state_dict()[weight], masked.bert.state_dict()[weight])
 
 
 def test_settings_that_contradict_a_saved_encoder_are_refused_with_the_remedy(saved: Path) -> None:
@@ -166,6 +179,16 @@ def test_settings_that_contradict_a_saved_encoder_are_refused_with_the_remedy(sa
         files.check(settings(saved))
     right = settings(saved, pooling="mean", head=8, normalize=True, document_max_tokens=20)
     assert files.build(right, seed=1).settings.document_max_tokens == 20
+
+
+def test_unit_length_may_be_added_to_a_saved_encoder_but_not_taken_away(tmp_path: Path, bert: Path) -> None:
+    """DANCE's normalisation tuning starts from an ANCE encoder; the norm adds no weights."""
+    files.save(files.build(settings(bert, head=8), seed=1), tmp_path / "plain")
+    unit = files.build(settings(tmp_path / "plain", head=8, normalize=True), seed=1)
+    assert unit.settings.normalize
+    files.save(unit, tmp_path / "unit")
+    with pytest.raises(ValueError, match=r"set model\.normalize=true"):
+        files.check(settings(tmp_path / "unit", head=8))
 
 
 def test_dropout_replaces_every_dropout_of_the_backbone(bert: Path) -> None:
@@ -176,15 +199,15 @@ def test_dropout_replaces_every_dropout_of_the_backbone(bert: Path) -> None:
 
 def test_bf16_changes_parameters_of_the_backbone_alone(saved: Path) -> None:
     encoder = files.load(saved, CPU, torch.bfloat16)
-    assert {parameter.dtype for parameter in encoder.backbone.parameters()} == {torch.bfloat16}
-    assert encoder.head is not None
-    assert {parameter.dtype for parameter in encoder.head.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in encoder.backbones()[0].parameters()} == {torch.bfloat16}
+    assert encoder.towers[0].head is not None
+    assert {parameter.dtype for parameter in encoder.towers[0].head.parameters()} == {torch.float32}
     assert all(buffer.dtype != torch.bfloat16 for buffer in encoder.buffers())
 
 
 def test_a_saved_folder_is_a_plain_hugging_face_folder(saved: Path) -> None:
     plain = AutoModel.from_pretrained(saved, add_pooling_layer=False)
-    ours = files.load(saved, CPU).backbone
+    ours = files.load(saved, CPU).backbones()[0]
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), ours.parameters(), strict=True))
 
 

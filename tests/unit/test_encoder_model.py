@@ -52,7 +52,7 @@ def test_mean_is_over_tokens_and_cls_is_the_first(tmp_path: Path) -> None:
     folder = tiny_bert(tmp_path / "model")
     batch = pad(tiny_store(tmp_path / "t", folder, ["read the file", "sort"]), np.arange(2))
     cls, mean = build(folder).eval(), build(folder, pooling="mean").eval()
-    states = cls.backbone(input_ids=batch.ids, attention_mask=batch.mask.long()).last_hidden_state
+    states = cls.backbones()[0](input_ids=batch.ids, attention_mask=batch.mask.long()).last_hidden_state
     torch.testing.assert_close(cls(batch.ids, batch.mask), states[:, 0])
     by_hand = torch.stack([states[0].mean(0), states[1, : batch.mask[1].sum()].mean(0)])
     torch.testing.assert_close(mean(batch.ids, batch.mask), by_hand)
@@ -98,7 +98,7 @@ def test_t02_token_types_are_left_out_for_models_without(tmp_path: Path, family:
 def test_r05_ddp_finds_every_parameter_used(tmp_path: Path, family: Family, alone: None) -> None:
     folder = family(tmp_path / "model")
     encoder = build(folder, head=8)
-    assert getattr(encoder.backbone, "pooler", None) is None
+    assert getattr(encoder.backbones()[0], "pooler", None) is None
     store = tiny_store(tmp_path / "t", folder, some_texts(4), titles=["title"] * 4)
     batch = pad(store, np.arange(4))
     model = DistributedDataParallel(encoder)

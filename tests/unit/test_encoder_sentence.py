@@ -11,6 +11,8 @@ import pytest
 from dance import config
 from dance.encoder import files
 from dance.encoder.embed import embed
+from dance.encoder.model import SIDES
+from dance.encoder.texts import TextEncoder
 from tests.tiny import some_texts, tiny_bert, tiny_store
 
 
@@ -51,3 +53,15 @@ def test_sentence_transformers_gives_the_same_vectors(
     pairs = [("a title", text) for text in some_texts(5)]
     ours = embed(encoder, documents, np.arange(5), 64)
     np.testing.assert_allclose(loaded.encode(pairs), ours, atol=1e-5)
+
+
+def test_sentence_transformers_reads_either_tower_with_its_prompt(tmp_path: Path, bert: Path) -> None:
+    """Where it is installed. The document tower has no LayerNorm here."""
+    theirs = pytest.importorskip("sentence_transformers")
+    prompts = {"query_prompt": "find: ", "document_prompt": "text: "}
+    model = settings(bert, towers="two", head=8, document_norm=False, normalize=True, **prompts)
+    files.save(files.build(model, seed=1), tmp_path / "saved")
+    ours, texts = TextEncoder.open(tmp_path / "saved", precision="fp32"), some_texts(5)
+    query, document = (theirs.SentenceTransformer(str(tmp_path / "saved" / side), device="cpu") for side in SIDES)
+    np.testing.assert_allclose(query.encode_query(texts), ours.queries(texts), atol=1e-5)
+    np.testing.assert_allclose(document.encode_document(texts), ours.documents([("", t) for t in texts]), atol=1e-5)
