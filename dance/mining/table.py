@@ -1,8 +1,15 @@
-"""NegativesTable: the mined negatives of one refresh, as a Trainer reads them."""
+"""NegativesTable: the mined negatives of one refresh, as a Trainer reads them.
+
+    NEGATIVES/  documents.keys.npy  documents.offsets.npy  documents.rows.npy  documents.scores.npy
+                queries.*.npy (with the dual task alone)  manifest.json
+
+``documents`` are the negatives of queries (keys are query rows), ``queries`` the negative queries of
+documents (keys are document rows, DANCE section 3).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -10,52 +17,115 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import arrays, artefact
+from ..corpus.relevance import Relevance
 
 KIND = "negatives"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Negatives of ``keys[i]`` lie at ``offsets[i]:offsets[i + 1]``, in random order, each row once."""
+
+    keys: NDArray[np.int64]  # [keys] rows, ascending
+    offsets: NDArray[np.int64]  # [keys + 1]
+    rows: NDArray[np.int64]  # [negatives]
+    scores: NDArray[np.float32]  # [negatives] with the key, by the encoder of the refresh; nan where unknown
+
+    @classmethod
+    def gathered(
+        cls, keys: NDArray[np.int64], counts: NDArray[np.int64], rows: NDArray[np.int64], scores: NDArray[np.float32]
+    ) -> Drawn:
+        """From keys in any order, each once, with the ``counts`` of their negatives one after another."""
+        order = np.argsort(keys, kind="stable")
+        starts = np.cumsum(counts) - counts  # [keys] where each one's negatives begin
+        offsets = np.concatenate([[0], np.cumsum(counts[order])]).astype(np.int64)
+        # Negative j of the i-th key in order lies at starts[order[i]] + j.
+        take = np.repeat(starts[order] - offsets[:-1], counts[order]) + np.arange(offsets[-1])
+        return cls(keys[order], offsets, rows[take], scores[take])
+
+    @classmethod
+    def empty(cls) -> Drawn:
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, np.zeros(1, dtype=np.int64), none, np.empty(0, dtype=np.float32))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def padded(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All rows of ``keys`` side by side, -1 after the last. [keys, most that one of them has]"""
+        most = int(self.counts(keys).max(initial=0))
+        return self.take(keys, np.zeros(len(keys), dtype=np.int64), most)
+
+    def owners(self) -> NDArray[np.int64]:
+        """Key of every negative. [negatives]"""
+        return np.repeat(self.keys, np.diff(self.offsets))
+
+    def counts(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Negatives that each key has; 0 for keys that were not mined."""
+        if len(self.keys) == 0:
+            return np.zeros(len(keys), dtype=np.int64)
+        at = self._at(keys)
+        return np.where(self.keys[at] == keys, self.offsets[at + 1] - self.offsets[at], 0)
+
+    def take(self, keys: NDArray[np.int64], turn: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """``count`` negatives per key, moving on with every turn until all were used. [keys, count]
+
+        Keys with fewer than ``count`` get -1 in the places left.
+        """
+        has = self.counts(keys)  # [keys]
+        start = self.offsets[self._at(keys)]
+        slot = np.arange(count)[None, :]  # [1, count]
+        place = (turn[:, None] * count + slot) % np.maximum(has, 1)[:, None]  # [keys, count]
+        rows = np.full(place.shape, -1, dtype=np.int64)
+        real = slot < has[:, None]
+        rows[real] = self.rows[(start[:, None] + place)[real]]
+        return rows
+
+    def of(self, key: int) -> NDArray[np.int64]:
+        """Rows of one key; empty where it was not mined."""
+        at = int(np.searchsorted(self.keys, key))
+        if at == len(self.keys) or self.keys[at] != key:
+            return np.empty(0, dtype=np.int64)
+        return self.rows[self.offsets[at] : self.offsets[at + 1]]
+
+    def _at(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self.keys, keys).clip(max=max(len(self.keys) - 1, 0))
+
+
+@dataclass(frozen=True, eq=False)
 class NegativesTable:
-    """Negatives of query ``queries[i]`` lie at ``offsets[i]:offsets[i + 1]``, in random order."""
+    """Both directions of one refresh."""
 
     step: int  # of the encoder that found them
-    queries: NDArray[np.int64]  # [queries] rows, ascending
-    offsets: NDArray[np.int64]  # [queries + 1]
-    documents: NDArray[np.int64]  # [negatives] rows
-    scores: NDArray[np.float32]  # [negatives] inner product with the query
+    documents: Drawn  # of queries
+    queries: Drawn | None  # of documents; None without the dual task
     facts: dict[str, Any]
+
+    def refuse_positives(self, relevance: Relevance, path: Path | None = None) -> None:
+        """Raises ValueError where a negative is a positive of its key, or a copy of one: for publishing and opening."""
+        wrong = relevance.covers(self.documents.owners(), self.documents.rows).sum()
+        if self.queries is not None:
+            wrong += relevance.covers(self.queries.rows, self.queries.owners()).sum()
+        if wrong:
+            raise ValueError(
+                f"{path or 'the mined negatives'} of step {self.step}: {wrong} are judged relevant to their key: they "
+                "were mined by other judgements; prepare the text again and start a new run"
+            )
 
     @classmethod
     def open(cls, path: Path) -> NegativesTable:
         """Memory-mapped. Raises artefact.Broken where it is incomplete."""
         manifest = artefact.verify(path)
         assert manifest.step is not None
-        parts = {name: arrays.load(path / f"{name}.npy") for name in ("queries", "offsets", "documents", "scores")}
-        return cls(step=manifest.step, facts=manifest.facts, **parts)
+        dual = "queries.keys.npy" in manifest.files
+        return cls(manifest.step, _load(path, "documents"), _load(path, "queries") if dual else None, manifest.facts)
 
     def publish(self, path: Path) -> None:
         with artefact.publishing(path, KIND, self.step, self.facts) as folder:
-            for name in ("queries", "offsets", "documents", "scores"):
-                arrays.save(folder / f"{name}.npy", getattr(self, name))
+            for direction, drawn in (("documents", self.documents), ("queries", self.queries)):
+                for field in fields(Drawn) if drawn is not None else ():
+                    arrays.save(folder / f"{direction}.{field.name}.npy", getattr(drawn, field.name))
 
-    def counts(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Negatives that each query row has; 0 for queries that were not mined."""
-        if len(self.queries) == 0:
-            return np.zeros(len(queries), dtype=np.int64)
-        at = np.searchsorted(self.queries, queries).clip(max=len(self.queries) - 1)
-        found = self.queries[at] == queries
-        return np.where(found, self.offsets[at + 1] - self.offsets[at], 0)
 
-    def take(self, queries: NDArray[np.int64], turn: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """``count`` negatives per query, moving on with every turn until all were used. [queries, count]
-
-        Queries with fewer than ``count`` get -1 in the places left.
-        """
-        has = self.counts(queries)  # [queries]
-        start = self.offsets[np.searchsorted(self.queries, queries).clip(max=max(len(self.queries) - 1, 0))]
-        slot = np.arange(count)[None, :]  # [1, count]
-        place = (turn[:, None] * count + slot) % np.maximum(has, 1)[:, None]  # [queries, count]
-        rows = np.full(place.shape, -1, dtype=np.int64)
-        real = slot < has[:, None]
-        rows[real] = self.documents[(start[:, None] + place)[real]]
-        return rows
+def _load(path: Path, direction: str) -> Drawn:
+    return Drawn(**{field.name: arrays.load(path / f"{direction}.{field.name}.npy") for field in fields(Drawn)})

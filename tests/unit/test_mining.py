@@ -1,4 +1,4 @@
-"""Mining: uniform draws, no positives, rotation that visits all, tables that read back."""
+"""Rotation that visits all, tables that read back."""
 
 import numpy as np
 import pytest
@@ -6,74 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dance import artefact
-from dance.config import Negatives
-from dance.corpus.qrels import Qrels
-from dance.corpus.relevance import Relevance, twins
-from dance.mining.draw import draw, permutation
-from dance.mining.miner import mine, rotation
-from dance.mining.table import NegativesTable
-from dance.search.neighbours import Neighbours
-
-
-def relevance_of(pairs, documents, texts=None):
-    queries, relevant = (np.array(column, dtype=np.int64) for column in zip(*pairs))
-    same = np.arange(documents) if texts is None else twins(texts)
-    return Relevance.of(Qrels.of(queries, relevant, np.ones_like(queries)), same)
-
-
-def test_draw_is_uniform_over_allowed_candidates():
-    """3 of 8 allowed: each drawn with probability 3/8 over many seeds, within five standard deviations."""
-    candidates = np.arange(100, 110)[None, :]
-    allowed = np.ones((1, 10), dtype=bool)
-    allowed[0, [2, 7]] = False
-    hits, runs = np.zeros(10), 4000
-    for seed in range(runs):
-        positions, counts = draw(candidates, allowed, np.array([5]), 3, seed, 7)
-        assert counts.tolist() == [3]
-        hits[positions[0]] += 1
-    assert hits[2] == hits[7] == 0
-    spread = np.sqrt(runs * 3 / 8 * 5 / 8)
-    assert np.abs(hits[allowed[0]] - runs * 3 / 8).max() < 5 * spread
-
-
-@given(st.integers(0, 2**31), st.integers(0, 10**6), st.permutations(list(range(12))), st.integers(1, 12))
-def test_draw_depends_on_the_candidates_not_on_their_order(seed, step, order, sample):
-    rows = np.arange(50, 62)
-    allowed = np.ones((1, 12), dtype=bool)
-    straight, _ = draw(rows[None], allowed, np.array([3]), sample, seed, step)
-    shuffled = rows[np.array(order)]
-    other, _ = draw(shuffled[None], allowed, np.array([3]), sample, seed, step)
-    assert rows[straight[0]].tolist() == shuffled[other[0]].tolist()
-    assert len(set(straight[0].tolist())) == sample
-
-
-def test_draws_of_other_steps_and_queries_differ():
-    rows = np.tile(np.arange(200), (2, 1))
-    allowed = np.ones_like(rows, dtype=bool)
-    first, _ = draw(rows, allowed, np.array([0, 1]), 20, 42, 0)
-    later, _ = draw(rows, allowed, np.array([0, 1]), 20, 42, 1)
-    assert set(first[0]) != set(first[1]) and set(first[0]) != set(later[0])
-
-
-def test_e07_no_positive_and_no_copy_of_one_is_mined():
-    texts = ["a", "b", " B ", "c", "d", "e"]  # row 2 is row 1 again, but for case and space
-    relevance = relevance_of([(0, 1), (0, 4), (1, 0)], 6, texts)
-    neighbours = Neighbours(
-        np.array([[9, 8, 7, 6, 5], [5, 4, 3, 2, -np.inf]], dtype=np.float32),
-        np.array([[1, 2, 3, 4, 5], [0, 1, 2, 3, -1]]),
-    )
-    mined = mine(neighbours, np.array([0, 1]), relevance, Negatives(topk=5, sample=5), seed=1, step=0)
-    assert mined.counts.tolist() == [2, 3]
-    assert sorted(mined.documents[:2].tolist()) == [3, 5]
-    assert sorted(mined.documents[2:].tolist()) == [1, 2, 3]
-    assert mined.relevant_dropped == 4 and mined.missing == 1 and mined.short == 2
-    assert dict(zip(mined.documents[:2].tolist(), mined.scores[:2].tolist())) == {3: 7, 5: 5}
-
-
-def test_e01_filler_rows_are_never_mined():
-    neighbours = Neighbours(np.array([[1, -np.inf, -np.inf]], dtype=np.float32), np.array([[0, -1, -1]]))
-    mined = mine(neighbours, np.array([0]), relevance_of([(0, 0)], 3), Negatives(topk=3, sample=3), 1, 0)
-    assert mined.counts.tolist() == [0] and len(mined.documents) == 0
+from dance.mining.miner import rotation
+from dance.mining.table import Drawn, NegativesTable
 
 
 @given(st.integers(1, 200), st.floats(0.01, 1.0), st.integers(0, 1000))
@@ -90,46 +24,46 @@ def test_rotation_changes_from_round_to_round():
 
 
 def table():
-    return NegativesTable(
-        step=40,
-        queries=np.array([2, 5, 9]),
-        offsets=np.array([0, 3, 3, 4]),
-        documents=np.array([10, 11, 12, 13]),
-        scores=np.array([4, 3, 2, 1], dtype=np.float32),
-        facts={"turn": 2},
-    )
+    rows, scores = np.array([10, 11, 12, 13]), np.array([4, 3, 2, 1], dtype=np.float32)
+    return NegativesTable(40, Drawn(np.array([2, 5, 9]), np.array([0, 3, 3, 4]), rows, scores), None, {"turn": 2})
 
 
 def test_table_round_trip_and_refusal_of_a_cut_file(tmp_path):
     path = tmp_path / "negatives" / "step_00000040"
     table().publish(path)
     read = NegativesTable.open(path)
-    assert read.step == 40 and read.facts["turn"] == 2
-    assert read.documents.tolist() == [10, 11, 12, 13] and read.scores.dtype == np.float32
-    whole = (path / "documents.npy").read_bytes()
-    (path / "documents.npy").write_bytes(whole[:-4])
+    assert read.step == 40 and read.facts["turn"] == 2 and read.queries is None
+    assert read.documents.rows.tolist() == [10, 11, 12, 13] and read.documents.scores.dtype == np.float32
+    whole = (path / "documents.rows.npy").read_bytes()
+    (path / "documents.rows.npy").write_bytes(whole[:-4])
     with pytest.raises(artefact.Broken, match="expected .* bytes, found"):
         NegativesTable.open(path)
 
 
+def test_table_of_the_dual_task_holds_both_directions(tmp_path):
+    turned = Drawn(np.array([3]), np.array([0, 2]), np.array([8, 9]), np.full(2, np.nan, np.float32))
+    NegativesTable(7, table().documents, turned, {}).publish(tmp_path / "step_00000007")
+    read = NegativesTable.open(tmp_path / "step_00000007")
+    assert read.documents.of(9).tolist() == [13] and read.queries.of(3).tolist() == [8, 9]
+    assert np.isnan(read.queries.scores).all() and read.queries.owners().tolist() == [3, 3]
+
+
+@given(st.dictionaries(st.integers(0, 30), st.lists(st.integers(0, 9), unique=True, max_size=5), max_size=8))
+def test_drawn_is_what_was_gathered_in_any_order(lists):
+    keys, counts = np.array([*lists], np.int64), np.array([len(rows) for rows in lists.values()], np.int64)
+    rows = np.array([row for each in lists.values() for row in each], np.int64)
+    drawn = Drawn.gathered(keys, counts, rows, rows.astype(np.float32))
+    assert drawn.keys.tolist() == sorted(lists) and drawn.scores.tolist() == drawn.rows.tolist()
+    asked = np.arange(-1, 32)
+    assert drawn.counts(asked).tolist() == [len(lists.get(key, [])) for key in asked.tolist()]
+    for key, padded in zip(asked.tolist(), drawn.padded(asked).tolist()):
+        assert drawn.of(key).tolist() == lists.get(key, []) == [row for row in padded if row >= 0]
+
+
 def test_table_takes_every_negative_in_turn_and_marks_the_missing():
     queries = np.array([2, 2, 5, 9, 7])
-    assert table().counts(queries).tolist() == [3, 3, 0, 1, 0]
-    taken = table().take(queries, np.array([0, 1, 0, 3, 0]), 2)
+    drawn = table().documents
+    assert drawn.counts(queries).tolist() == [3, 3, 0, 1, 0]
+    taken = drawn.take(queries, np.array([0, 1, 0, 3, 0]), 2)
     assert taken.tolist() == [[10, 11], [12, 10], [-1, -1], [13, -1], [-1, -1]]
-
-
-def test_permutation_is_a_function_of_its_key():
-    assert np.array_equal(permutation(50, 1, 2, 3), permutation(50, 1, 2, 3))
-    assert not np.array_equal(permutation(50, 1, 2, 3), permutation(50, 1, 2, 4))
-    assert sorted(permutation(50, 9).tolist()) == list(range(50))
-
-
-def test_twins_ignore_case_and_space_and_leave_empty_texts_alone():
-    assert twins(["One  two", "", "one two", "", "three", "ONE TWO"]).tolist() == [0, 1, 0, 3, 4, 0]
-
-
-def test_a_corpus_smaller_than_top_k_is_counted():
-    neighbours = Neighbours(np.array([[3, 2, 1]], dtype=np.float32), np.array([[0, 1, 2]]))
-    mined = mine(neighbours, np.array([0]), relevance_of([(0, 0)], 3), Negatives(topk=200, sample=20), 1, 0)
-    assert mined.missing == 197 and mined.short == 1 and mined.counts.tolist() == [2]
+    assert drawn.of(2).tolist() == [10, 11, 12] and drawn.of(5).tolist() == drawn.of(7).tolist() == []

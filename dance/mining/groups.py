@@ -1,0 +1,73 @@
+"""Groups of pairs that are close to each other, so that a batch made of them opposes like with like.
+
+    pair 0: q0 d0      nearest positives of q0 among unused pairs: d7, d3, d9 -> group (0, 7, 3, 9)
+    pair 1: q1 d1      ...
+
+Every pair is in one group. Seeds come in a seeded order and take the nearest unused pairs by their query
+against the others' positives, so that early groups are tighter than late ones. (Related: topic-aware
+batches of TAS-B, NGAME.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..search.flat import search
+from ..search.neighbours import NONE
+from .draw import permutation
+
+Rows = NDArray[np.int64]
+# [a], [b] -> [a, b]: whether the query of the one is answered by the positive of the other
+Answers = Callable[[Rows, Rows], NDArray[np.bool_]]
+_REACH = 16  # neighbours looked at per member of a group; beyond them any unused pair is as good
+_BLOCK = 1024  # queries searched together
+
+
+def form_groups(
+    queries: NDArray[np.float32], positives: NDArray[np.float32], size: int, answers: Answers, seed: int, step: int
+) -> Rows:
+    """Places of the pairs, [groups, size], -1 after the last; only the last group can be short.
+
+    queries, positives: [pairs, width]. Pairs that ``answers`` says would not oppose each other are kept
+    apart as long as there are others. Raises ValueError for a size under 2.
+    """
+    if size < 2:
+        raise ValueError(f"a group of {size} pair opposes nothing: at least 2")
+    near = _near(queries, positives, min(len(queries), _REACH * size))  # [pairs, reach]
+    order = permutation(len(queries), seed, step)
+    free = np.ones(len(queries), dtype=bool)
+    groups = np.full((-(-len(queries) // size), size), NONE, dtype=np.int64)
+    waiting = 0  # where in ``order`` the first free pair may be
+    for group in groups:
+        waiting += int(np.argmax(free[order[waiting:]]))
+        chosen = _group(order[waiting], near, free, size, answers, order[waiting:])
+        group[: len(chosen)] = chosen
+        free[chosen] = False
+    return groups
+
+
+def _near(queries: NDArray[np.float32], positives: NDArray[np.float32], k: int) -> Rows:
+    places = np.arange(len(positives))
+    starts = range(0, len(queries), _BLOCK)
+    parts = [search(positives, places, queries[start : start + _BLOCK], k).rows for start in starts]
+    return np.concatenate([np.empty((0, k), dtype=np.int64), *parts])
+
+
+def _group(first: np.int64, near: Rows, free: NDArray[np.bool_], size: int, answers: Answers, order: Rows) -> Rows:
+    """The first pair and the nearest free ones; what stands in the way of a member comes last."""
+    close = near[first][(near[first] != first) & free[near[first]]]
+    if len(close) < size - 1:  # then any free pair
+        rest = order[free[order] & (order != first)]
+        close = np.concatenate([close, rest[~np.isin(rest, close)][: 2 * size]])
+    pairs = np.concatenate([[first], close])
+    apart = answers(pairs, pairs)
+    apart |= apart.T
+    chosen: list[int] = [0]
+    for place in range(1, len(pairs)):
+        if len(chosen) < size and not apart[place, chosen].any():
+            chosen.append(place)
+    spare = [place for place in range(1, len(pairs)) if place not in chosen]
+    return pairs[(chosen + spare)[:size]]
