@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import msgspec
-import numpy as np
 
 from .. import artefact
+from ..config import Config
 from ..corpus.prepare import Prepared
-from ..search.bm25 import bm25
-from .metrics import DEPTH, judgements, measure, ranking
+from ..search import lexical
+from .coverage import first_answers
+from .held_out import HeldOut
+from .metrics import DEPTH
 
 log = logging.getLogger(__name__)
 
 
-def bm25_metrics(prepared: Prepared, split: str) -> dict[str, float]:
-    """Metrics of BM25 on a split over the full corpus; computed once and kept beside the text."""
-    kept = prepared.path.parent / f"bm25-{split}.json"
+def bm25_metrics(prepared: Prepared, split: str, config: Config | None = None) -> dict[str, float]:
+    """Metrics of BM25 on a split over the full corpus; computed once and kept beside the text.
+
+    ``config``: by halves too where it shares out the held-out queries.
+    """
+    collection, held_out = prepared.collection, HeldOut.plain(prepared.collection, split, DEPTH)
+    if config is not None:
+        held_out = replace(held_out, halves=HeldOut.of(collection, split, config).halves)
+    halves = f"-halves-{config.seed}" if config is not None and held_out.halves is not None else ""
+    kept = prepared.path.parent / f"bm25-{split}{halves}.json"
     if kept.is_file():
         return msgspec.json.decode(kept.read_bytes())
-    collection, qrels = prepared.collection, prepared.collection.splits[split]
-    documents = (f"{title} {text}" for title, text in zip(collection.titles, collection.texts))
-    queries = [collection.queries[row] for row in qrels.queries.tolist()]
-    found = bm25(documents, queries, min(DEPTH, len(collection.texts)))
-    ranked = ranking(collection, qrels.queries.astype(np.int64), found)
-    metrics = measure(judgements(collection, qrels), ranked)
-    log.info("BM25 on %s: NDCG@10 %.4f", split, metrics["ndcg@10"])
+    queries = [collection.queries[row] for row in held_out.queries.tolist()]
+    found = lexical.documents(collection).search(queries, min(DEPTH, len(collection.texts)))
+    firsts = first_answers(collection, held_out.queries, found.rows) if collection.answers else None
+    metrics = held_out.evaluate(found, None, firsts).metrics
+    log.info("BM25 on %s: %s", split, {name: round(value, 4) for name, value in metrics.items()})
     artefact.replace_file(kept, msgspec.json.encode(metrics))
     return metrics

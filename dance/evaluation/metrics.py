@@ -6,7 +6,7 @@ is the plain one over the list cut in that order, so that one order serves all m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import ir_measures
 import numpy as np
@@ -15,19 +15,28 @@ from numpy.typing import NDArray
 
 from ..corpus.collection import Collection
 from ..corpus.qrels import Qrels
+from ..corpus.strings import StringTable
 from ..search.neighbours import Neighbours
 
-DEPTH = 100  # documents ranked per query
+DEPTH = 100  # documents ranked per query, at least
 Ranking = dict[str, dict[str, float]]  # query id -> document id -> score
 Judgements = dict[str, dict[str, int]]  # query id -> document id -> grade
 
 
-def measure(judgements: Judgements, ranking: Ranking) -> dict[str, float]:
-    """Means over all judged queries; one that the ranking lacks counts 0 (FIELD_BUGS V02)."""
+def measure(judgements: Judgements, ranking: Ranking, depth: int = DEPTH) -> dict[str, float]:
+    """Means over all judged queries; one that the ranking lacks counts 0 (FIELD_BUGS V02).
+
+    ``recall@1000`` is there where ``depth``, the number ranked, reaches it.
+    """
     ranking = {query: ranking.get(query, {}) for query in judgements}
-    whole = ir_measures.calc_aggregate([nDCG @ 10, R @ 100], judgements, ranking)
-    first = ir_measures.calc_aggregate([RR], judgements, _cut(ranking, 10))
-    return {"ndcg@10": whole[nDCG @ 10], "mrr@10": first[RR], "recall@100": whole[R @ 100]}
+    recalls = [R @ 100, *([R @ 1000] if depth >= 1000 else [])]
+    whole = ir_measures.calc_aggregate([nDCG @ 10, *recalls], judgements, ranking)
+    firsts = {k: ir_measures.calc_aggregate([RR], judgements, _cut(ranking, k))[RR] for k in (10, 100)}
+    return {
+        "ndcg@10": whole[nDCG @ 10],
+        **{f"mrr@{k}": value for k, value in firsts.items()},
+        **{f"recall@{recall['cutoff']}": whole[recall] for recall in recalls},
+    }
 
 
 def judgements(collection: Collection, qrels: Qrels) -> Judgements:
@@ -40,18 +49,32 @@ def judgements(collection: Collection, qrels: Qrels) -> Judgements:
     return named
 
 
+def reversed_judgements(collection: Collection, qrels: Qrels) -> Judgements:
+    """The same pairs asked the other way: document id -> query id -> grade, for documents relevant to something."""
+    wanted = set(qrels.documents.tolist())
+    named: Judgements = {collection.document_ids[row]: {} for row in sorted(wanted)}
+    for query, document, grade in zip(*(column.tolist() for column in qrels.judged())):
+        if document in wanted:
+            named[collection.document_ids[document]][collection.query_ids[query]] = grade
+    return named
+
+
 def ranking(collection: Collection, queries: NDArray[np.int64], neighbours: Neighbours) -> Ranking:
     """By external ids; padding of short lists is left out. queries: [queries] rows."""
-    return {
-        collection.query_ids[query]: _named(collection, neighbours.rows[i], neighbours.scores[i])
-        for i, query in enumerate(queries.tolist())
-    }
+    return _named(collection.query_ids, queries, collection.document_ids, neighbours)
 
 
-def _named(collection: Collection, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> dict[str, float]:
-    found = rows >= 0
-    ids: Sequence[str] = [collection.document_ids[row] for row in rows[found].tolist()]
-    return dict(zip(ids, scores[found].tolist()))
+def reversed_ranking(collection: Collection, documents: NDArray[np.int64], neighbours: Neighbours) -> Ranking:
+    """Queries ranked for documents [documents] rows, by external ids: document id -> query id -> score."""
+    return _named(collection.document_ids, documents, collection.query_ids, neighbours)
+
+
+def _named(askers: StringTable, rows: NDArray[np.int64], names: StringTable, neighbours: Neighbours) -> Ranking:
+    named: Ranking = {}
+    for row, scores, found in zip(rows.tolist(), neighbours.scores, neighbours.rows):
+        real = found >= 0
+        named[askers[row]] = dict(zip([names[place] for place in found[real].tolist()], scores[real].tolist()))
+    return named
 
 
 def _cut(ranking: Mapping[str, dict[str, float]], depth: int) -> Ranking:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from .metrics import Ranking
 
 TAG = "dance"
+_EMPTY = "%00"  # an id without a character
+_ODD = re.compile(r"\s|%(?=[0-9A-Fa-f]{2})")
 
 
 def write(path: Path, ranking: Ranking) -> None:
@@ -30,10 +32,11 @@ def read(path: Path) -> Ranking:
             fields = line.split()
             if len(fields) != 6:
                 raise ValueError(f"{path}:{number}: a TREC run line has 6 fields, this one {len(fields)}")
-            scores = ranking.setdefault(fields[0], {})
-            if fields[2] in scores:
-                raise ValueError(f"{path}:{number}: {fields[2]} is ranked twice for query {fields[0]}")
-            scores[fields[2]] = _number(fields[4], path, number)
+            query, document = unescaped(fields[0]), unescaped(fields[2])
+            scores = ranking.setdefault(query, {})
+            if document in scores:
+                raise ValueError(f"{path}:{number}: {document} is ranked twice for query {query}")
+            scores[document] = _number(fields[4], path, number)
     return ranking
 
 
@@ -45,5 +48,13 @@ def _number(field: str, path: Path, line: int) -> float:
 
 
 def escaped(name: str) -> str:
-    """White space, which would break the line, as %20 and the like; any other id byte for byte."""
-    return re.sub(r"\s", lambda space: quote(space.group()), name) or "%00"
+    """White space, which would break the line, as %20 and the like; any other id byte for byte.
+
+    A percent sign that would read as such an escape is %25, so that ``unescaped`` gives every id back.
+    """
+    return _ODD.sub(lambda sign: quote(sign.group()), name) or _EMPTY
+
+
+def unescaped(field: str) -> str:
+    """The id that ``escaped`` wrote."""
+    return "" if field == _EMPTY else unquote(field)

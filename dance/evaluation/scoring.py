@@ -8,15 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from ..config import Config, Encode
+from ..config import Config
 from ..corpus.prepare import Prepared
 from ..encoder import files
 from ..encoder.embed import embed, embed_shard
 from ..encoder.model import Encoder
 from ..encoder.precision import resolve
+from ..encoder.store import EmbeddingShard
 from ..search.flat import search
-from .metrics import DEPTH, Ranking, judgements, measure, ranking
+from ..search.merge import fold
+from ..search.neighbours import Neighbours
+from ..search.places import Places
+from .coverage import first_answers
+from .held_out import Evaluation, HeldOut
 
 
 def open_encoder(config: Config, folder: Path | None) -> Encoder:
@@ -40,19 +46,35 @@ def score(
     encoder: Encoder,
     prepared: Prepared,
     split: str,
-    encode: Encode,
+    config: Config,
     scratch: Path,
     on_progress: Callable[[int], None] | None = None,
-) -> tuple[dict[str, float], Ranking]:
-    """Metrics and the ranking of DEPTH documents per query that they come from.
+) -> Evaluation:
+    """Both directions where evaluate.d2q says so, and answers where the data has them.
 
-    Vectors lie under ``scratch`` while it lasts. Raises ValueError where the split is absent or empty.
+    ``on_progress`` is given the chunks encoded. Vectors lie under ``scratch`` while it lasts. Raises
+    ValueError where the split is absent or empty.
     """
-    collection, qrels = prepared.collection, prepared.collection.split(split)
-    budget, rows = encode.tokens_per_batch, np.arange(len(prepared.documents))
+    held_out, d2q = HeldOut.of(prepared.collection, split, config), config.evaluate.d2q
+    budget, rows = config.encode.tokens_per_batch, np.arange(len(prepared.documents))
+    asked = np.arange(len(prepared.queries)) if d2q else held_out.queries
+    queries = embed(encoder, prepared.queries, asked, budget, side="query")  # [asked, width]
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".tmp-embeddings-") as folder:
-        shard = embed_shard(encoder, prepared.documents, rows, 0, 1, Path(folder), budget, on_progress)
-        queries = embed(encoder, prepared.queries, qrels.queries, budget)  # [queries, width]
-        found = search(shard.vectors, shard.rows, queries, min(DEPTH, len(rows)), encoder.device)
-    ranked = ranking(collection, qrels.queries, found)
-    return measure(judgements(collection, qrels), ranked), ranked
+        shard = embed_shard(
+            encoder, prepared.documents, rows, 0, 1, Path(folder), budget, on_progress, owners=prepared.owners
+        )
+        vectors = queries[held_out.queries] if d2q else queries  # [held-out queries, width]
+        depth, chunks = min(held_out.depth, len(prepared.collection.texts)), prepared.settings.chunks
+        found = search(shard.vectors, shard.rows, vectors, depth, encoder.device, per_row=chunks)
+        back = _queries(held_out, shard, queries, encoder.device) if d2q else None
+    firsts = first_answers(prepared.collection, held_out.queries, found.rows) if prepared.collection.answers else None
+    return held_out.evaluate(found, back, firsts)
+
+
+def _queries(
+    held_out: HeldOut, shard: EmbeddingShard, queries: NDArray[np.float32], device: torch.device
+) -> Neighbours:
+    """What the documents find among all queries. queries: [queries, width]; [askers, d2q_depth]"""
+    owners, places = Places.of(shard.rows).find(held_out.documents)
+    found = search(queries, np.arange(len(queries)), shard.vectors[places], held_out.d2q_depth, device)
+    return fold(found, owners, held_out.d2q_depth)[1]

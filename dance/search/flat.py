@@ -5,6 +5,9 @@ A matrix product does not give that by itself: its last bits depend on the shape
 at close scores on the k-th place the last bits decide. So Faiss only nominates: a few more than k,
 which are scored again pair by pair, in one fixed order of summation, and ranked by that score, then
 by row. Where a document that was not nominated could still belong among the k, more are asked for.
+
+A document may own several vectors (MaxP: its chunks): it is ranked by the best of them and comes out
+once. The best k vectors may then be of fewer than k documents, so that more vectors are nominated.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ Rows = NDArray[np.int64]
 
 GPU_LIMIT = 2048  # results per query that Faiss can select on a GPU
 SPARE = (16, 1024)  # nominees beyond k: at first, and where that leaves doubt
+OFTEN = 2  # vectors nominated per document at first, where one owns more; all of them where that leaves doubt
 log = logging.getLogger(__name__)
 
 
@@ -37,27 +41,37 @@ def search(
     k: int,
     device: torch.device | None = None,
     block: int = 65_536,
+    per_row: int = 1,
 ) -> Neighbours:
     """The k nearest documents of each query; vectors [N, D] of corpus rows [N], queries [Q, D].
 
+    A row may own up to ``per_row`` of the vectors and comes out once, with the best score of them.
     Reads ``block`` vectors at a time, so that a memory-mapped shard need not fit in memory. Fewer
-    than k documents leave fillers (score -inf, row -1). More than SPARE[-1] documents within
+    than k documents leave fillers (score -inf, row -1). More than SPARE[-1] vectors within
     rounding of the k-th place are cut there arbitrarily. Raises ValueError for k of 0, for no
     documents, and for widths that differ.
     """
     _check(vectors, rows, queries, k)
-    gpu = _gpu(device, k)
     found = empty(len(queries), k)
     doubtful = np.arange(len(queries))
-    for spare in SPARE:
-        again, unsure = _scan(vectors, rows, queries[doubtful], k, k + spare, gpu, block)
+    tries = k * min(per_row, OFTEN) + SPARE[0], k * per_row + SPARE[-1]
+    gpu = _gpu(device, tries[0])
+    for nominees in tries:
+        again, unsure = _scan(vectors, rows, queries[doubtful], k, nominees, gpu, block, per_row > 1)
         found.scores[doubtful], found.rows[doubtful] = again
         doubtful = doubtful[unsure]
         if not len(doubtful):
             break
     if len(doubtful):
-        log.info("%d queries have over %d documents that tie for place %d", len(doubtful), SPARE[-1], k)
+        log.info("%d queries have over %d vectors that tie for place %d", len(doubtful), SPARE[-1], k)
     return found
+
+
+def inner_products(queries: Vectors, vectors: Vectors, places: Rows) -> Vectors:
+    """Scores [Q, n] of each query [Q, D] with its own places [Q, n] in vectors [N, D], bit for bit as
+    ``search`` gives them; -inf at place -1.
+    """
+    return _scores(np.ascontiguousarray(queries, np.float32), np.ascontiguousarray(vectors, np.float32), places)
 
 
 def check_k(k: int) -> None:
@@ -77,7 +91,7 @@ def _check(vectors: Vectors, rows: Rows, queries: Vectors, k: int) -> None:
 
 
 def _scan(
-    vectors: Vectors, rows: Rows, queries: Vectors, k: int, nominees: int, gpu: int | None, block: int
+    vectors: Vectors, rows: Rows, queries: Vectors, k: int, nominees: int, gpu: int | None, block: int, repeats: bool
 ) -> tuple[Neighbours, NDArray[np.bool_]]:
     """Neighbours, and for which queries a document that was never nominated could be among them."""
     queries = np.ascontiguousarray(queries, dtype=np.float32)
@@ -91,7 +105,7 @@ def _scan(
             error = np.abs(exact - rough).max(axis=1, initial=0) * 4 + np.abs(rough[:, 0]) * 1e-6
             outside = np.maximum(outside, rough[:, -1] + error)
         scores = np.concatenate([found.scores, exact], axis=1)
-        found = best(scores, np.concatenate([found.rows, rows[start:][places]], axis=1), k)
+        found = best(scores, np.concatenate([found.rows, rows[start:][places]], axis=1), k, repeats)
     return found, np.isfinite(outside) & (outside >= found.scores[:, -1])
 
 
@@ -114,15 +128,15 @@ def _scores(queries: Vectors, part: Vectors, places: Rows) -> Vectors:
     return scores
 
 
-def _gpu(device: torch.device | None, k: int) -> int | None:
+def _gpu(device: torch.device | None, nominees: int) -> int | None:
     """Number of the GPU to search on; None is the CPU."""
     if device is None or device.type != "cuda":
         return None
     if faiss.get_num_gpus() == 0:
         log.info("this Faiss has no GPU support, so searches run on the CPU")
         return None
-    if k + SPARE[0] > GPU_LIMIT:
-        log.info("top %d is over what Faiss selects on a GPU (%d), so searches run on the CPU", k, GPU_LIMIT)
+    if nominees > GPU_LIMIT:
+        log.info("top %d is over what Faiss selects on a GPU (%d), so searches run on the CPU", nominees, GPU_LIMIT)
         return None
     return device.index or 0
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NONE = -1  # row of a place that no document fills; its score is -inf
+_LAST = np.iinfo(np.int64).max  # sorts behind every row
 
 
 class Neighbours(NamedTuple):
@@ -17,11 +18,15 @@ class Neighbours(NamedTuple):
     rows: NDArray[np.int64]  # [queries, k]
 
 
-def best(scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> Neighbours:
-    """The k best of the candidates [queries, any], in the order of Neighbours, filled up to k."""
+def best(scores: NDArray[np.float32], rows: NDArray[np.int64], k: int, repeats: bool = False) -> Neighbours:
+    """The k best of the candidates [queries, any], in the order of Neighbours, filled up to k.
+
+    ``repeats``: a row may be there more than once, and counts once, by its best score.
+    """
+    rows = _once(scores, rows) if repeats else rows
     found = rows != NONE
     scores = np.where(found, scores, -np.inf).astype(np.float32)
-    last = np.where(found, rows, np.iinfo(np.int64).max)  # a filler never wins, whatever it ties with
+    last = np.where(found, rows, _LAST)  # a filler never wins, whatever it ties with
     order = np.lexsort((last, -scores), axis=-1)[:, :k]
     kept = Neighbours(np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1))
     short = k - order.shape[1]
@@ -31,6 +36,17 @@ def best(scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> Neighb
 def empty(queries: int, k: int) -> Neighbours:
     """No document in any place."""
     return Neighbours(np.full((queries, k), -np.inf, np.float32), np.full((queries, k), NONE, np.int64))
+
+
+def _once(scores: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows with every place but the best of each made a filler. [queries, any]"""
+    order = np.lexsort((-scores, rows), axis=-1)
+    ordered = np.take_along_axis(rows, order, 1)
+    again = np.zeros(rows.shape, dtype=bool)
+    again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    kept = np.empty_like(rows)
+    np.put_along_axis(kept, order, np.where(again, NONE, ordered), axis=1)
+    return kept
 
 
 def _widen(array: NDArray, columns: int, value: float) -> NDArray:
