@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .config import Config
 
+# Bounds of a learnt temperature: wide enough for cosines and for inner products, and finite in the softmax.
+COLDEST, HOTTEST = 1e-3, 1e3
+
 
 def no_contrast(config: Config) -> None:
     in_batch = config.loss.in_batch and (config.train.batch > 1 or config.loss.across_ranks)
@@ -17,8 +20,41 @@ def no_contrast(config: Config) -> None:
         )
     if config.negatives.cold_start == "in_batch" and config.train.batch < 2:
         raise ValueError("negatives.cold_start=in_batch needs train.batch of at least 2; or set it to wait")
+    if config.loss.dual_weight and config.negatives.queries_per_example == 0 and not in_batch:
+        raise ValueError(
+            "loss.dual_weight is over 0, but no query opposes a document's: raise negatives.queries_per_example to 1, "
+            "or set loss.in_batch=true with train.batch of at least 2; or set loss.dual_weight=0"
+        )
     if config.loss.across_ranks and not config.loss.in_batch:
         raise ValueError("loss.across_ranks=true widens in-batch documents: set loss.in_batch=true as well")
+
+
+def temperature(config: Config) -> None:
+    if config.loss.learn_temperature and not COLDEST <= config.loss.temperature <= HOTTEST:
+        raise ValueError(
+            f"loss.temperature={config.loss.temperature} cannot be learnt from: a learnt one stays between {COLDEST} "
+            f"and {HOTTEST}; set loss.learn_temperature=false to keep it fixed"
+        )
+
+
+def schedule(config: Config) -> None:
+    train = config.train
+    if train.warmup == "single" and train.warmup_steps > train.steps:
+        raise ValueError(
+            f"train.warmup_steps={train.warmup_steps} exceeds train.steps={train.steps}: the learning rate would "
+            "never reach its peak; lower the first or raise the second"
+        )
+
+
+def sources(config: Config) -> None:
+    """Nothing can be drawn from no source; how many are drawn is ``negatives.per_example``'s to say."""
+    wanted = config.negatives.per_example or (config.loss.dual_weight and config.negatives.queries_per_example)
+    source = config.sources
+    if wanted and not source.ann + source.bm25 + source.random + source.given + config.draw.lookahead:
+        raise ValueError(
+            "negatives are asked for, but all of sources.ann, sources.bm25, sources.random and sources.given are 0: "
+            "raise one, or set negatives.per_example=0 negatives.queries_per_example=0 loss.in_batch=true"
+        )
 
 
 def staleness(config: Config) -> None:
@@ -51,11 +87,25 @@ def draw(config: Config) -> None:
             f"negatives.sample={config.negatives.sample} cannot be drawn from negatives.topk="
             f"{config.negatives.topk} candidates: lower the first or raise the second"
         )
-    if config.negatives.per_example > config.negatives.sample:
+    dual = bool(config.loss.dual_weight)
+    for key, owner, used in (("per_example", "a query", True), ("queries_per_example", "a document", dual)):
+        if used and getattr(config.negatives, key) > config.negatives.sample:
+            raise ValueError(
+                f"negatives.{key}={getattr(config.negatives, key)} exceeds negatives.sample="
+                f"{config.negatives.sample}, the negatives that {owner} has"
+            )
+    if config.filters.skip >= config.negatives.topk:
         raise ValueError(
-            f"negatives.per_example={config.negatives.per_example} exceeds negatives.sample="
-            f"{config.negatives.sample}, the negatives that a query has"
+            f"filters.skip={config.filters.skip} leaves nothing of negatives.topk={config.negatives.topk} candidates: "
+            "lower the first or raise the second"
         )
+    if config.draw.momentum and config.negatives.queries_per_refresh < 1:
+        raise ValueError(
+            f"draw.momentum={config.draw.momentum} keeps a part of the former table, which holds other queries: set "
+            "negatives.queries_per_refresh=1, or draw.momentum=0"
+        )
+    if config.draw.momentum + config.draw.lookahead > 1:
+        raise ValueError("draw.momentum and draw.lookahead are shares of one draw: together at most 1")
     if config.negatives.queries_per_refresh <= 0:
         raise ValueError("negatives.queries_per_refresh must be over 0: no query would ever have negatives")
 
@@ -73,4 +123,4 @@ def text(config: Config) -> None:
             raise ValueError(f"model.{key} leaves no room for text between the special tokens: at least 4")
 
 
-ALL = (no_contrast, staleness, kept, draw, text)
+ALL = (no_contrast, temperature, schedule, sources, staleness, kept, draw, text)

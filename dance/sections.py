@@ -24,7 +24,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Data(Section, frozen=True):
     # Folder of the text, or null for the text that is installed beside us (format "python").
     path: str | None = None
-    # "auto" takes BEIR where a path is given and the installed Python libraries where none is.
+    # "auto" knows a folder by its files (BEIR, MS MARCO, DPR); without a path, the installed Python libraries.
     format: Literal["auto", "python", "beir", "msmarco_passage", "msmarco_document", "dpr"] = "auto"
     # Documents kept at most, all relevant ones of the kept queries first; null keeps all.
     max_documents: Count | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 
 import msgspec
-from torch.optim import AdamW
+from torch import nn
+from torch.optim import Optimizer
 
 from dance import artefact, paths
 from dance.config import Config
@@ -48,11 +49,11 @@ class Handover:
         log.info("step %d: encoder handed over", step)
         self._release_encoders()
 
-    def save(self, state: LoopState, encoder: Encoder, optimizer: AdamW) -> None:
+    def save(self, state: LoopState, model: nn.Module, optimizer: Optimizer) -> None:
         """Publish a checkpoint, then let go of the oldest ones."""
         if not self._leads:
             return
-        checkpoint.save(self.run.checkpoints / step_name(state.step), state, encoder, optimizer)
+        checkpoint.save(self.run.checkpoints / step_name(state.step), state, model, optimizer)
         paths.prune(self.run.checkpoints, self.config.checkpoint.keep, set())
         log.info("step %d: checkpoint saved", state.step)
 

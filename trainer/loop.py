@@ -21,16 +21,17 @@ from dance.world import World
 
 from .handover import Handover
 from .negatives import Negatives
-from .step import Stepper, StepResult
+from .step import Numbers, Stepper
 
 
 @dataclass
 class Window:
     """What happened since the last record."""
 
-    results: list[StepResult] = field(default_factory=list)
+    results: list[Numbers] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     digest: int = 0  # of the example ids of all ranks, in order
+    rate: float = 0.0  # learning rate of the last update
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Loop:
 
     def save(self) -> None:
         self.reporter.begin("save", step=self.state.step)
-        self.handover.save(self.state, self.stepper.encoder, self.stepper.optimizer)
+        self.handover.save(self.state, self.stepper.pair, self.stepper.optimizer)
         self.handover.announce("train", self.negatives.step)
         self._train_phase()
 
@@ -87,6 +88,7 @@ class Loop:
         waited = self.negatives.clocks.waiting
         if self.negatives.look(self.state.step):
             self.state.cursor, self.state.negatives_step = 0, self.negatives.step
+            self.state.adopted = self.state.step
             self.handover.announce("train", self.negatives.step)
         if self.negatives.clocks.waiting - waited > 1.0:
             self._train_phase()
@@ -98,7 +100,8 @@ class Loop:
         examples = self.negatives.stream.take(self.state.cursor, count)
         mine = deal(examples, train.batch, train.accumulation, self.world.rank, size)
         in_batch = self.config.loss.in_batch or self.negatives.step is None
-        self.window.results.append(self.stepper.update(self.state.step, mine, in_batch))
+        self.window.rate = learning_rate(self.state.step, train, self.state.adopted)
+        self.window.results.append(self.stepper.update(self.state.step, self.window.rate, mine, in_batch))
         self.window.digest = _digest(examples, self.window.digest)
         self.state.step += 1
         self.state.cursor += count
@@ -110,8 +113,8 @@ class Loop:
         window, clocks, train = self.window, self.negatives.clocks, self.config.train
         seconds = time.monotonic() - window.began
         steps = len(window.results)
-        names = ("loss", "gradient_norm", "masked", "idle")
-        means = self.world.mean([sum(getattr(result, name) for result in window.results) / steps for name in names])
+        names = list(window.results[0])
+        means = self.world.mean([sum(result[name] for result in window.results) / steps for name in names])
         averages = dict(zip(names, means))
         rate = steps * train.batch * train.accumulation * self.world.size / seconds
         shown = {
@@ -122,7 +125,7 @@ class Loop:
             "staleness": self.negatives.staleness(self.state.step - 1),
         }
         timings = {"wait_seconds": clocks.waiting, "adopt_seconds": clocks.adopting, "seconds": seconds}
-        others = {"learning_rate": learning_rate(self.state.step - 1, train), "examples_digest": window.digest}
+        others = {"learning_rate": window.rate, "examples_digest": window.digest}
         self.tracker.record({"step": self.state.step, **averages, **shown, **others, **timings})
         self.reporter.update(self.state.step, step=self.state.step, total_steps=train.steps, **shown)
         clocks.waiting = clocks.adopting = 0.0
@@ -168,6 +171,6 @@ class Loop:
 
 def _digest(examples: Examples, so_far: int) -> int:
     """A fingerprint of the example ids of a step, to tell whether two runs saw the same."""
-    for rows in (examples.queries, examples.positives, examples.negatives):
+    for rows in (examples.queries, examples.positives, examples.negatives, examples.query_negatives):
         so_far = zlib.crc32(rows.tobytes(), so_far)
     return so_far

@@ -15,15 +15,18 @@ from dance.entry import enter, started
 from dance.exchange import open_publisher, open_subscriber
 from dance.learning import checkpoint, optim
 from dance.learning.checkpoint import LoopState
+from dance.learning.teaching import require_teacher
 from dance.paths import RunPaths, step_name
 from dance.progress import Reporter
 from dance.stopping import STOPPED, Stop
 from dance.tracking import Tracker, forget_after
 from dance.world import World
 
+from .encode import Pair
 from .handover import Handover
 from .loop import Loop
 from .negatives import Negatives
+from .objective import Objective
 from .step import Stepper
 
 logger = logging.getLogger(__name__)
@@ -50,10 +53,13 @@ def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: 
     """Every part of the loop, at the step where it starts or resumes."""
     prepared = Prepared.open(Path(settings.prepared or ""))
     prepared.check(settings)
+    require_teacher(prepared.collection, settings)
     encoder = files.build(settings.model, settings.seed, settings.train.dropout).to(world.device)
-    backbone.for_training(encoder.backbone, world.device)
-    optimizer = optim.build(encoder, settings.train)
-    state = _resume(settings, run, world, encoder, optimizer)
+    for each in encoder.backbones():
+        backbone.for_training(each, world.device)
+    pair = Pair(encoder, settings.loss).to(world.device)
+    optimizer = optim.build(pair, settings.train)
+    state = _resume(settings, run, world, pair, optimizer)
     subscriber = (
         stack.enter_context(open_subscriber(settings, run, "negatives", state.step)) if world.leads_node else None
     )
@@ -62,22 +68,22 @@ def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: 
     stack.callback(tracker.close)
     reporter = Reporter("trainer", run.status("trainer"), world.leads)
     qrels = prepared.collection.splits[settings.data.train_split]
-    relevance = Relevance.of(qrels, prepared.collection.twins)
-    stepper = Stepper(settings, world, prepared, relevance, encoder, optimizer)
-    negatives = Negatives(settings, world, run, prepared, subscriber, stop, reporter)
+    relevance = Relevance.of(qrels, prepared.collection.twins, settings.filters.copies)
+    stepper = Stepper(settings, world, pair, optimizer, Objective(settings, world, prepared, relevance))
+    negatives = Negatives(settings, world, run, prepared, relevance, subscriber, stop, reporter)
     negatives.start(state.negatives_step)
     handover = Handover(settings, world, run, publisher, subscriber)
     handover.announce("start", state.negatives_step)
     return Loop(settings, world, run, state, stepper, negatives, handover, tracker, reporter)
 
 
-def _resume(settings: Config, run: RunPaths, world: World, encoder: files.Encoder, optimizer: optim.AdamW) -> LoopState:
+def _resume(settings: Config, run: RunPaths, world: World, pair: Pair, optimizer: optim.Optimizer) -> LoopState:
     """The state of the newest checkpoint, or of a start; what a resume would repeat is forgotten."""
     newest = paths.newest(run.checkpoints)
     if newest is None:
         state = LoopState()
     elif settings.resume:
-        state = checkpoint.load(run.checkpoints / step_name(newest), encoder, optimizer)
+        state = checkpoint.load(run.checkpoints / step_name(newest), pair, optimizer)
         logger.info("resumed at step %d", state.step)
     else:
         raise ValueError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dance.config import Config
 from dance.corpus.prepare import Prepared
+from dance.corpus.relevance import Relevance
 from dance.exchange import Patience, Subscriber
 from dance.learning.order import COLD, Stream
 from dance.mining.table import NegativesTable
@@ -41,12 +42,14 @@ class Negatives:
         world: World,
         paths: RunPaths,
         prepared: Prepared,
+        relevance: Relevance,
         subscriber: Subscriber | None,
         stop: Stop,
         reporter: Reporter,
     ) -> None:
         self.config, self.world, self.paths = config, world, paths
         self.text, self.qrels = prepared.identity, prepared.collection.split(config.data.train_split)
+        self.relevance = relevance
         self.subscriber, self.stop, self.reporter = subscriber, stop, reporter
         self.clocks = Clocks()
         self.stream: Stream | None = None
@@ -64,7 +67,7 @@ class Negatives:
         if resumed is not None:
             self._open(resumed)
         elif self.config.negatives.cold_start == "in_batch" and self.config.schedule != "sync":
-            self.stream = Stream.over(self.qrels, None, 0, self.config.seed)
+            self.stream = self._stream(None)
 
     def look(self, step: int) -> bool:
         """Adopt what all ranks hold, waiting as long as the schedule asks. True where it was adopted.
@@ -160,7 +163,13 @@ class Negatives:
                 f"{path} was mined from another text ({mined_from[:12]}, here {self.text[:12]}): its row "
                 "numbers would name other documents. Prepare both machines from the same files and settings"
             )
-        self.stream = Stream.over(self.qrels, table, self.config.negatives.per_example, self.config.seed)
+        table.refuse_positives(self.relevance, path)
+        self.stream = self._stream(table)
+
+    def _stream(self, table: NegativesTable | None) -> Stream:
+        negatives = self.config.negatives
+        queries = negatives.queries_per_example if self.config.loss.dual_weight else 0
+        return Stream.over(self.qrels, table, negatives.per_example, queries, self.config.seed)
 
     def _wanted(self, step: int) -> str:
         bound = self.config.staleness_bound

@@ -13,7 +13,7 @@ import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.optim import AdamW
+from torch.optim import Optimizer
 
 from .. import artefact
 
@@ -28,9 +28,10 @@ class LoopState(msgspec.Struct, kw_only=True):
     step: int = 0  # updates done
     cursor: int = 0  # examples taken from the present stream
     negatives_step: int | None = None  # step of the table in use
+    adopted: int = 0  # step at which that table was taken up
 
 
-def save(path: Path, state: LoopState, model: nn.Module, optimizer: AdamW) -> None:
+def save(path: Path, state: LoopState, model: nn.Module, optimizer: Optimizer) -> None:
     """Publish a checkpoint; complete once it is visible."""
     tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
     for name, parameter in model.named_parameters():
@@ -41,7 +42,7 @@ def save(path: Path, state: LoopState, model: nn.Module, optimizer: AdamW) -> No
         save_file(tensors, folder / _TENSORS)
 
 
-def load(path: Path, model: nn.Module, optimizer: AdamW) -> LoopState:
+def load(path: Path, model: nn.Module, optimizer: Optimizer) -> LoopState:
     """Restore model and optimizer in place. Raises artefact.Broken, or ValueError for another model's."""
     facts = artefact.verify(path, contents=True).facts
     tensors = load_file(path / _TENSORS)

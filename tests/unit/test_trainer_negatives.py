@@ -1,69 +1,18 @@
 """Adoption and deletion, with fakes that record: all ranks together, only forwards, only what nobody needs."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 
-from dance import artefact, paths, tracking
-from dance.config import Config, from_plain
+from dance import tracking
+from dance.config import from_plain
 from dance.corpus.qrels import Qrels
+from dance.corpus.relevance import Relevance
 from dance.exchange import Peer, PeerLost
-from dance.learning import checkpoint
-from dance.learning.checkpoint import LoopState
-from dance.mining.table import NegativesTable
-from dance.paths import RunPaths, step_name
+from dance.mining.table import Drawn, NegativesTable
+from dance.paths import RunPaths
 from dance.progress import Reporter
-from trainer.handover import Handover
+from tests.fakes import FakeStop, FakeSubscriber, FakeWorld
 from trainer.negatives import Negatives
-
-
-@dataclass
-class FakeWorld:
-    """Rank 0 of several; ``others`` is asked what the slowest other rank answers to each question."""
-
-    others: list = field(default_factory=list)
-    leads: bool = True
-    asked: list = field(default_factory=list)
-
-    def agree_min(self, values):
-        self.asked.append(list(values))
-        other = self.others.pop(0) if self.others else values
-        return [min(pair) for pair in zip(values, other)]
-
-
-@dataclass
-class FakeSubscriber:
-    held: list  # what newest() answers, the last one for ever
-    peers: Peer = field(default_factory=lambda: Peer(last_seen=0.0, phase="encode"))
-    released: list = field(default_factory=list)
-    where: str = "here"
-
-    def newest(self):
-        return self.held.pop(0) if len(self.held) > 1 else self.held[0]
-
-    def peer(self):
-        return self.peers
-
-    def release(self, keep):
-        self.released.append(set(keep))
-
-
-@dataclass
-class FakePublisher:
-    said: list = field(default_factory=list)
-    reading: set = field(default_factory=set)
-
-    def announce(self, step, **facts):
-        self.said.append((step, facts))
-
-    def being_read(self):
-        return self.reading
-
-
-@dataclass
-class FakeStop:
-    requested: bool = False
 
 
 class FakePrepared:
@@ -83,16 +32,18 @@ QRELS = Qrels.of(np.arange(4), np.arange(4), np.ones(4, dtype=np.int64))
 
 
 def publish_table(run: RunPaths, step: int) -> None:
-    NegativesTable(
-        step, np.arange(4), np.arange(0, 9, 2), np.arange(10, 18), np.zeros(8, np.float32), {"turn": 0, "text": "abc"}
-    ).publish(run.published("negatives", step))
+    drawn = Drawn(np.arange(4), np.arange(0, 9, 2), np.arange(10, 18), np.zeros(8, np.float32))
+    NegativesTable(step, drawn, None, {"turn": 0, "text": "abc"}).publish(run.published("negatives", step))
 
 
 def negatives(tmp_path, held, world=None, **settings) -> Negatives:
     run = RunPaths(tmp_path)
     config = from_plain({"handover": {"every": 10}, **settings})
     reporter = Reporter("trainer", run.status("trainer"), active=False)
-    return Negatives(config, world or FakeWorld(), run, FakePrepared(), FakeSubscriber(held), FakeStop(), reporter)
+    relevance = Relevance.of(QRELS, np.arange(20))
+    return Negatives(
+        config, world or FakeWorld(), run, FakePrepared(), relevance, FakeSubscriber(held), FakeStop(), reporter
+    )
 
 
 def test_adopts_what_all_ranks_hold_and_journals_it(tmp_path):
@@ -167,6 +118,14 @@ def test_negatives_of_another_text_are_refused(tmp_path):
         made.look(0)
 
 
+def test_e07_a_positive_among_the_negatives_is_refused_on_adoption(tmp_path):
+    publish_table(RunPaths(tmp_path), 0)
+    made = negatives(tmp_path, [0])
+    made.relevance = Relevance.of(Qrels.of(np.array([1]), np.array([13]), np.array([1])), np.arange(20))
+    with pytest.raises(ValueError, match=r"step_00000000 of step 0: 1 are judged relevant to their key"):
+        made.look(0)
+
+
 def test_a07_silence_is_warned_of_once_and_training_goes_on(tmp_path, caplog):
     publish_table(RunPaths(tmp_path), 0)
     made = negatives(tmp_path, [0])
@@ -181,72 +140,3 @@ def test_a07_silence_is_warned_of_once_and_training_goes_on(tmp_path, caplog):
 def test_resumed_negatives_that_are_gone_are_named(tmp_path):
     with pytest.raises(ValueError, match="step_00000007 is gone, which the checkpoint needs"):
         negatives(tmp_path, [None]).start(7)
-
-
-# -- deletion -----------------------------------------------------------------------------------
-
-
-def encoders(run: RunPaths, *steps: int) -> None:
-    for step in steps:
-        with artefact.publishing(run.published("encoders", step), "encoder", step) as folder:
-            (folder / "weights").write_text(str(step))
-
-
-def released(tmp_path, newest, holds=(), reading=(), keep=1) -> list[int]:
-    run = RunPaths(tmp_path)
-    encoders(run, 0, 10, 20, 30, 40)
-    subscriber = FakeSubscriber([newest], Peer(last_seen=0.0, holds=frozenset(holds)))
-    config = from_plain({"handover": {"every": 10, "keep": keep}})
-    Handover(config, FakeWorld(), run, FakePublisher(reading=set(reading)), subscriber)._release_encoders()
-    return paths.steps(run.encoders)
-
-
-def test_no_encoder_goes_before_its_product_is_there(tmp_path):
-    assert released(tmp_path, None) == [0, 10, 20, 30, 40]
-
-
-def test_encoders_behind_the_mark_go_but_for_the_best_and_what_is_being_read(tmp_path):
-    assert released(tmp_path, 30, holds={10}, reading={0}) == [0, 10, 30, 40]
-
-
-def test_keep_is_on_top_of_what_is_needed(tmp_path):
-    assert released(tmp_path, 40, keep=3) == [20, 30, 40]
-
-
-def test_the_encoder_that_a_resume_announces_is_kept(tmp_path):
-    run = RunPaths(tmp_path)
-    model, optimizer = _tiny()
-    checkpoint.save(run.checkpoints / step_name(15), LoopState(step=15), model, optimizer)
-    assert released(tmp_path, 40) == [10, 40]
-
-
-def test_static_has_products_of_its_first_encoder_only(tmp_path):
-    run = RunPaths(tmp_path)
-    encoders(run, 0, 10, 20, 30)
-    config = from_plain({"handover": {"every": 10, "keep": 1}, "schedule": "static"})
-    Handover(config, FakeWorld(), run, FakePublisher(), FakeSubscriber([0]))._release_encoders()
-    assert paths.steps(run.encoders) == [0, 30]
-
-
-def test_negatives_of_every_kept_checkpoint_are_held(tmp_path):
-    run = RunPaths(tmp_path)
-    encoders(run, 20)
-    model, optimizer = _tiny()
-    for step, table in ((10, 0), (20, 10)):
-        state = LoopState(step=step, negatives_step=table)
-        checkpoint.save(run.checkpoints / step_name(step), state, model, optimizer)
-    publisher, subscriber = FakePublisher(), FakeSubscriber([20])
-    Handover(Config(), FakeWorld(), run, publisher, subscriber).announce("train", 20)
-    step, facts = publisher.said[-1]
-    assert step == 20 and facts["holds"] == {0, 10, 20}
-    assert subscriber.released == [{0, 10, 20}]
-
-
-def _tiny():
-    import torch
-
-    from dance.config import Train
-    from dance.learning import optim
-
-    model = torch.nn.Linear(2, 2)
-    return model, optim.build(model, Train())
