@@ -53,6 +53,12 @@ class World:
         dist.all_reduce(tensor, op=dist.ReduceOp.SUM, group=_cpu_group())
         return (tensor / self.size).tolist()
 
+    def maximum(self, array: Numbers) -> Numbers:
+        """Elementwise maximum of arrays of one shape and dtype over all ranks, at every rank; without nan."""
+        tensor = torch.from_numpy(np.array(array, order="C"))
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=_cpu_group())
+        return tensor.numpy()
+
     def barrier(self) -> None:
         self.agree_min([0])
 
@@ -78,6 +84,10 @@ class World:
             dist.broadcast(tensor, src=rank, group=_cpu_group())
             shares.append(tensor.numpy())
         return shares
+
+    def from_rank(self, array: Numbers, rank: int) -> Numbers:
+        """The array of one rank, at every rank; what the others give tells its dtype and later dimensions."""
+        return self.share_ragged(array if self.rank == rank else array[:0])[rank]
 
     def _all_lengths(self, length: int) -> list[int]:
         lengths = torch.zeros(self.size, dtype=torch.int64)

@@ -13,6 +13,7 @@ import msgspec
 from dance import artefact, paths
 from dance.config import Config
 from dance.encoder.embed import Interrupted
+from dance.evaluation.held_out import selected_by
 from dance.exchange import Patience, Peer, PeerLost, Publisher, Subscriber
 from dance.paths import RunPaths
 from dance.progress import Reporter
@@ -187,8 +188,11 @@ class Loop:
         best = self._best()
         if self.config.schedule == "static":
             return  # it scores the first encoder only, which says nothing about the later ones
-        if self.world.leads and (best is None or record["ndcg@10"] > best["ndcg@10"]):
-            best = {key: record[key] for key in ("step", "ndcg@10")}
+        if not self.world.leads:
+            return
+        key = selected_by(record)
+        if best is None or record[key] > best[key]:
+            best = {name: record[name] for name in ("step", "ndcg@10", key) if name in record}
             artefact.replace_file(self.paths.best, msgspec.json.encode(best))
 
     def _release(self) -> None:

@@ -16,6 +16,7 @@ from dance.stopping import STOPPED, Stop
 from dance.tracking import Tracker
 from dance.world import World
 
+from .context import Context
 from .loop import Loop
 from .refresh import Refresher
 
@@ -39,15 +40,16 @@ def infer(run: RunPaths) -> int:
 def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: ExitStack) -> Loop:
     prepared = Prepared.open(Path(settings.prepared or ""))
     prepared.check(settings)
-    if world.size > len(prepared.documents):
+    documents = len(prepared.collection.document_ids)
+    if world.size > documents:
         raise ValueError(
-            f"{world.size} Inferencer processes for {len(prepared.documents)} documents: lower "
-            "launch.inferencer_processes"
+            f"{world.size} Inferencer processes for {documents} documents: lower launch.inferencer_processes"
         )
+    reporter = Reporter("inferencer", run.status("inferencer"), world.leads)
+    context = Context(settings, world, run, prepared, reporter, stop)
+    context.check()
     subscriber = stack.enter_context(open_subscriber(settings, run, "encoders")) if world.leads_node else None
     publisher = stack.enter_context(open_publisher(settings, run, "negatives")) if world.leads else None
     tracker = Tracker(run.metrics("inferencer"), run.tensorboard, world.leads)
     stack.callback(tracker.close)
-    reporter = Reporter("inferencer", run.status("inferencer"), world.leads)
-    refresher = Refresher(settings, world, run, prepared, reporter, stop)
-    return Loop(settings, world, run, refresher, publisher, subscriber, tracker, reporter, stop)
+    return Loop(settings, world, run, Refresher(context), publisher, subscriber, tracker, reporter, stop)

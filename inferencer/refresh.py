@@ -1,172 +1,142 @@
-"""One refresh: an encoder becomes metrics and negatives, in a straight line of calls."""
+"""One refresh: an encoder becomes metrics and negatives, in a straight line of calls.
+
+encoder ── encode corpus, queries ──> evaluate ──> metrics.json, run.trec, run-d2q.trec
+                                 └──> mine documents of queries ┐
+                                 └──> mine queries of documents ┴─> negatives/step_S
+"""
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from dance.artefact import replace_file
-from dance.config import Config
-from dance.corpus.prepare import Prepared
-from dance.corpus.qrels import Qrels, Rows
-from dance.corpus.relevance import Relevance
 from dance.encoder import files
-from dance.encoder.embed import embed_shard
 from dance.encoder.model import Encoder
 from dance.encoder.precision import resolve
-from dance.encoder.store import EmbeddingShard
-from dance.evaluation import metrics, runfile
-from dance.mining.miner import Mined, mine, rotation
-from dance.paths import RunPaths, step_name
-from dance.progress import Reporter
-from dance.search.neighbours import Neighbours
-from dance.stopping import Stop
-from dance.world import World
+from dance.mining.finish import finish
+from dance.mining.miner import Mined, rotation
+from dance.mining.table import Drawn, NegativesTable
+from dance.paths import step_name
 
 from .collect import collect
-from .neighbours import search_everywhere
-from .vectors import embed_everywhere, together
-
-
-class Seconds(dict[str, float]):
-    """Wall time by what it was spent on."""
-
-    @contextmanager
-    def spent_on(self, name: str) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        self[name] = self.get(name, 0.0) + time.monotonic() - began
+from .context import Context
+from .corpus import Corpus, Rows
+from .documents import DocumentMiner
+from .evaluate import evaluate
+from .former import Former, former
+from .queries import QueryMiner
+from .timing import Seconds
+from .vectors import Queries, encode_corpus, encode_queries
 
 
 @dataclass
 class Refresher:
-    """What stays the same between refreshes."""
-
-    config: Config
-    world: World
-    paths: RunPaths
-    prepared: Prepared
-    reporter: Reporter
-    stop: Stop
-
-    @cached_property
-    def qrels(self) -> Qrels:
-        return self.prepared.collection.splits[self.config.data.train_split]
-
-    @cached_property
-    def relevance(self) -> Relevance:
-        return Relevance.of(self.qrels, self.prepared.collection.twins)
+    context: Context
 
     def refresh(self, step: int, turn: int) -> dict[str, Any]:
         """Encode, evaluate, mine and publish; ``turn`` counts refreshes. Returns the record of rank 0.
 
         Raises embed.Interrupted on every rank that is asked to stop in the middle.
         """
-        began, seconds = time.monotonic(), Seconds()
+        began, seconds, context = time.monotonic(), Seconds(), self.context
+        queries = self._mined_queries(turn)
         encoder = self._load(step)
         with seconds.spent_on("encode"):
-            shard = self._encode(encoder, step)
+            corpus = encode_corpus(context, encoder, step)
+        with seconds.spent_on("encode_queries"):
+            asked = encode_queries(context, encoder, self._asked(queries))
         with seconds.spent_on("evaluate"):
-            scores = self._evaluate(encoder, shard, step)
-        mined, spent = self._mine(encoder, shard, step, turn)
+            scores = self._evaluate(corpus, asked, step)
+        before = former(context.paths.negatives, step, context.world)
+        mined = self._mine(corpus, asked, queries, before, step, seconds)
         with seconds.spent_on("publish"):
-            facts = self._publish(mined, step, turn, scores)
-        rate = len(self.prepared.documents) / seconds["encode"]
-        timings = {f"{name}_seconds": value for name, value in (seconds | spent).items()}
+            facts = self._publish(mined, before, step, turn, scores)
+        rate = len(context.prepared.collection.document_ids) / seconds["encode"]
+        timings = {f"{name}_seconds": value for name, value in seconds.items()}
         total = {"documents_per_second": rate, "refresh_seconds": time.monotonic() - began}
         return {"step": step, **scores, **timings, **total, **facts}
 
+    @cached_property
+    def _documents(self) -> DocumentMiner:
+        return DocumentMiner(self.context)
+
+    @cached_property
+    def _queries(self) -> QueryMiner:
+        return QueryMiner(self.context)
+
+    def _mined_queries(self, turn: int) -> Rows:
+        context = self.context
+        share, seed = context.config.negatives.queries_per_refresh, context.config.seed
+        return rotation(context.qrels.queries, share, turn, seed)
+
     def _load(self, step: int) -> Encoder:
-        path = self.paths.held("encoders", step)
+        context = self.context
+        path, device = context.paths.held("encoders", step), context.world.device
         assert path is not None, f"the encoder of step {step} was announced as held"
-        return files.load(path, self.world.device, resolve(self.config.encode.precision, self.world.device))
+        return files.load(path, device, resolve(context.config.encode.precision, device))
 
-    def _encode(self, encoder: Encoder, step: int) -> EmbeddingShard:
-        """This rank's share of the corpus; vectors of earlier encoders make room first."""
-        documents, world = self.prepared.documents, self.world
-        folder = self.paths.embeddings / step_name(step)
-        if world.leads_node:
-            shutil.rmtree(self.paths.embeddings, ignore_errors=True)
-        world.barrier()
-        share = -(-len(documents) // world.size)
-        self.reporter.begin("encode", share, "documents", step=step)
-        embed = partial(
-            embed_shard,
-            encoder,
-            documents,
-            np.arange(len(documents)),
-            world.rank,
-            world.size,
-            folder,
-            self.config.encode.tokens_per_batch,
-            self.reporter.update,
-            lambda: self.stop.requested,
-            step=step,
-        )
-        return together(world, embed)
+    def _asked(self, queries: Rows) -> Rows:
+        """Rows of all queries whose vectors this refresh needs."""
+        context = self.context
+        if context.config.evaluate.d2q:
+            return np.arange(len(context.prepared.queries))
+        mined = context.qrels.queries if context.mines_queries else queries
+        return np.union1d(context.held_out.queries, mined)
 
-    def _evaluate(self, encoder: Encoder, shard: EmbeddingShard, step: int) -> dict[str, float]:
-        """Dev metrics over the full corpus at rank 0, {} elsewhere; writes metrics.json and run.trec."""
-        collection = self.prepared.collection
-        qrels = collection.splits[self.config.data.dev_split]
-        self.reporter.begin("evaluate", len(qrels.queries), "queries")
-        ranking: metrics.Ranking = {}
-        for part, found in self._search(shard, self._vectors(encoder, qrels.queries), metrics.DEPTH, owners=1):
-            ranking |= metrics.ranking(collection, qrels.queries[part], found)
-            self.reporter.update(part.stop)
-        if not self.world.leads:
+    def _evaluate(self, corpus: Corpus, asked: Queries, step: int) -> dict[str, float]:
+        """Dev metrics over the full corpus at rank 0, {} elsewhere; writes them and the run files."""
+        found = evaluate(self.context, corpus, asked)
+        if found is None:
             return {}
-        scores = metrics.measure(metrics.judgements(collection, qrels), ranking)
-        folder = self.paths.evaluation / step_name(step)
-        folder.mkdir(parents=True, exist_ok=True)
-        runfile.write(folder / "run.trec", ranking)
-        replace_file(folder / "metrics.json", msgspec.json.encode({"step": step, **scores}))
-        return scores
+        found.write(self.context.paths.evaluation / step_name(step), step=step)
+        return found.metrics
 
-    def _mine(self, encoder: Encoder, shard: EmbeddingShard, step: int, turn: int) -> tuple[list[Mined], Seconds]:
-        """This rank's blocks of mined queries, and where the time went."""
-        negatives, seed, seconds = self.config.negatives, self.config.seed, Seconds()
-        mined: list[Mined] = []
-        queries = rotation(self.qrels.queries, negatives.queries_per_refresh, turn, seed)
-        self.reporter.begin("encode", len(queries), "queries")
-        with seconds.spent_on("encode_queries"):
-            vectors = self._vectors(encoder, queries)
-        self.reporter.begin("search", len(queries), "queries")
-        found = self._search(shard, vectors, negatives.topk, self.world.size)
-        while True:
-            with seconds.spent_on("search"):
-                block = next(found, None)
-            if block is None:
-                return mined, seconds
-            with seconds.spent_on("mine"):
-                mined.append(mine(block[1], queries[block[0]], self.relevance, negatives, seed, step))
-            self.reporter.update(block[0].stop)
+    def _mine(
+        self, corpus: Corpus, asked: Queries, queries: Rows, before: Former | None, step: int, seconds: Seconds
+    ) -> tuple[list[Mined], list[Mined] | None]:
+        """This rank's blocks of both directions; the second is None without the dual task."""
+        context, documents = self.context, list[Mined]()
+        if context.mines_documents:
+            known = before.documents if before else None
+            documents = self._documents.mine(corpus, asked, queries, known, step, seconds)
+        if not context.asks_back:
+            return documents, None
+        if not context.mines_queries:  # those of the batch alone oppose a document's
+            return documents, []
+        keys = np.unique(context.qrels.subset(queries).documents)
+        return documents, self._queries.mine(corpus, asked, keys, before.queries if before else None, step, seconds)
 
-    def _vectors(self, encoder: Encoder, queries: Rows) -> NDArray[np.float32]:
-        budget = self.config.encode.tokens_per_batch
-        return embed_everywhere(encoder, self.prepared.queries, queries, budget, self.world, self.stop)
-
-    def _search(
-        self, shard: EmbeddingShard, vectors: NDArray[np.float32], k: int, owners: int
-    ) -> Iterator[tuple[slice, Neighbours]]:
-        k = min(k, len(self.prepared.documents))
-        return search_everywhere(shard, vectors, k, self.config.encode.queries_per_search, self.world, owners)
-
-    def _publish(self, mined: list[Mined], step: int, turn: int, scores: dict[str, float]) -> dict[str, Any]:
-        """All ranks' negatives become the table of this step. Returns its counts, at rank 0."""
-        self.reporter.begin("publish")
-        table = collect(mined, step, self.world)
-        if table is None:
+    def _publish(
+        self,
+        mined: tuple[list[Mined], list[Mined] | None],
+        before: Former | None,
+        step: int,
+        turn: int,
+        scores: dict[str, float],
+    ) -> dict[str, Any]:
+        """All ranks' negatives become the table of this step. Returns what it is like, at rank 0."""
+        context = self.context
+        context.reporter.begin("publish")
+        documents, queries = (None if blocks is None else collect(blocks, context.world) for blocks in mined)
+        if documents is None:
             return {}
-        table.facts.update(turn=turn, text=self.prepared.identity, **scores)
-        table.publish(self.paths.published("negatives", step))
-        return {key: value for key, value in table.facts.items() if key not in scores and key != "text"}
+        drawn, facts = self._finish(documents, before, before.documents if before else None, step)
+        back: Drawn | None = None
+        if queries is not None:
+            back, found = self._finish(queries, before, before.queries if before else None, step)
+            facts |= {f"d2q_{name}": value for name, value in found.items()}
+        facts |= {"turn": turn, "text": context.prepared.identity}
+        table = NegativesTable(step, drawn, back, {**facts, **scores})
+        table.refuse_positives(context.relevance)
+        table.publish(context.paths.published("negatives", step))
+        return {key: value for key, value in facts.items() if key != "text"}
+
+    def _finish(
+        self, mined: Mined, before: Former | None, known: Drawn | None, step: int
+    ) -> tuple[Drawn, dict[str, Any]]:
+        age = step - before.step if before is not None and known is not None else None
+        return finish(mined, self.context.config, step, known, age)

@@ -1,56 +1,84 @@
-"""Query vectors for every rank, encoded by all of them together."""
+"""An encoder's vectors: of the corpus, a shard at each rank; of queries, all at every rank."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dance.corpus.tokens import TokenStore
 from dance.encoder.batching import plan_batches
-from dance.encoder.embed import Interrupted, embed
+from dance.encoder.embed import embed, embed_shard
 from dance.encoder.model import Encoder
-from dance.stopping import Stop
-from dance.world import World
+from dance.paths import step_name
 
-T = TypeVar("T")
-
-
-def together(world: World, work: Callable[[], T]) -> T:
-    """Each rank does its share; raises Interrupted at all of them if one was asked to stop.
-
-    No rank leaves alone, since the others would wait for it in the next collective.
-    """
-    done: list[T] = []
-    try:
-        done.append(work())
-    except Interrupted:
-        pass
-    if world.agree_min([len(done)]) == [0]:
-        raise Interrupted
-    return done[0]
+from .context import Context
+from .corpus import Corpus, Rows
 
 
-def embed_everywhere(
-    encoder: Encoder,
-    store: TokenStore,
-    rows: NDArray[np.int64],
-    tokens_per_batch: int,
-    world: World,
-    stop: Stop,
-) -> NDArray[np.float32]:
-    """Vectors of ``rows`` in their order, the same at every rank: [rows, width].
+@dataclass(frozen=True, eq=False)
+class Queries:
+    rows: Rows  # [queries] ascending
+    vectors: NDArray[np.float32]  # [queries, width]
+
+    def of(self, rows: Rows) -> NDArray[np.float32]:
+        """Vectors [rows, width] of some of them, in any order."""
+        return self.vectors if np.array_equal(rows, self.rows) else self.vectors[self.places(rows)]
+
+    def places(self, rows: Rows) -> Rows:
+        return np.searchsorted(self.rows, rows)
+
+
+def encode_corpus(context: Context, encoder: Encoder, step: int) -> Corpus:
+    """This rank's share, on disk; vectors of earlier encoders make room first. Raises embed.Interrupted."""
+    prepared, world = context.prepared, context.world
+    if world.leads_node:
+        shutil.rmtree(context.paths.embeddings, ignore_errors=True)
+    world.barrier()
+    rows = np.arange(len(prepared.documents))  # one for each chunk
+    unit = "chunks" if prepared.settings.chunks > 1 else "documents"
+    context.reporter.begin("encode", -(-len(rows) // world.size), unit, step=step)
+    work = partial(
+        embed_shard,
+        encoder,
+        prepared.documents,
+        rows,
+        world.rank,
+        world.size,
+        context.paths.embeddings / step_name(step),
+        context.config.encode.tokens_per_batch,
+        context.reporter.update,
+        lambda: context.stop.requested,
+        step=step,
+        owners=prepared.owners,
+    )
+    shard = context.together(work)
+    return Corpus(shard, len(prepared.collection.document_ids), prepared.settings.chunks, world)
+
+
+def encode_queries(context: Context, encoder: Encoder, rows: Rows) -> Queries:
+    """The same at every rank; ``rows`` in any order, each row is encoded once. Raises embed.Interrupted.
 
     The batches do not depend on the number of ranks, hence neither does any vector.
     """
-    batches = plan_batches(store.lengths[rows], tokens_per_batch)[world.rank :: world.size]
+    rows, store, world = np.unique(rows), context.prepared.queries, context.world
+    batches = plan_batches(store.lengths[rows], context.config.encode.tokens_per_batch)[world.rank :: world.size]
     places = np.concatenate([np.empty(0, dtype=np.int64), *batches])  # [share]
-    work = partial(embed, encoder, store, rows[places], tokens_per_batch, should_stop=lambda: stop.requested)
-    share = together(world, work)  # [share, width]
-    vectors = np.empty((len(rows), encoder.width), dtype=np.float32)  # [rows, width]
+    context.reporter.begin("encode", len(places), "queries")
+    work = partial(
+        embed,
+        encoder,
+        store,
+        rows[places],
+        context.config.encode.tokens_per_batch,
+        context.reporter.update,
+        lambda: context.stop.requested,
+        side="query",
+    )
+    share = context.together(work)  # [share, width]
+    vectors = np.empty((len(rows), encoder.width), dtype=np.float32)  # [queries, width]
     for where, part in zip(world.share_ragged(places), world.share_ragged(share)):
         vectors[where] = part
-    return vectors
+    return Queries(rows, vectors)

@@ -1,0 +1,146 @@
+"""Negatives of documents, for the dual task: the training queries that each document is to be told from.
+
+A relevant document of the refresh's queries asks, by the vectors of all its chunks, among all training
+queries (DANCE section 3). Those are at every rank, the document's vectors are fetched to the rank that its
+block falls to, so that all else is done there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dance.corpus.qrels import Qrels
+from dance.mining.lot import Judged
+from dance.mining.miner import Block, Mined, mine
+from dance.mining.mixing import Source
+from dance.mining.table import Drawn
+from dance.search.bm25 import Index
+from dance.search.flat import inner_products, search
+from dance.search.lexical import document_texts
+from dance.search.merge import fold
+from dance.search.neighbours import NONE, Neighbours
+
+from .context import Context
+from .corpus import Corpus, Rows
+from .lexical import open_index
+from .sources import Sources, best_of, pairs_of
+from .timing import Seconds
+from .vectors import Queries
+
+
+class Asking(NamedTuple):
+    """A block of documents that ask for queries."""
+
+    part: slice  # of all that ask
+    owners: Rows  # [asks] place in the block, ascending
+    vectors: NDArray[np.float32]  # [asks, width] of their chunks
+
+    def search(self, pool: Queries, k: int, context: Context) -> Neighbours:
+        """The k nearest queries of each document. [documents, at most k]"""
+        k = min(k, len(pool.rows))
+        found = search(pool.vectors, pool.rows, self.vectors, k, context.world.device)
+        return fold(found, self.owners, k)[1]
+
+
+def asking(context: Context, corpus: Corpus, documents: Rows) -> Iterator[Asking]:
+    """The blocks of ``documents`` that fall to this rank. A collective: all ranks run through to the end."""
+    fetched = []
+    for to, part in context.blocks(len(documents)):
+        owners, vectors = corpus.fetch(documents[part], to)
+        if context.world.rank == to:
+            fetched.append(Asking(part, owners, vectors))
+    yield from fetched
+
+
+@dataclass
+class QueryMiner:
+    context: Context
+    index: Index | None = None  # opened when BM25 is first asked
+
+    def mine(
+        self, corpus: Corpus, asked: Queries, documents: Rows, former: Drawn | None, step: int, seconds: Seconds
+    ) -> list[Mined]:
+        """This rank's blocks of ``documents`` [documents] rows, ascending, each relevant to a training query.
+
+        ``asked`` holds all training queries.
+        """
+        context, rows = self.context, self.context.qrels.queries
+        pool = Queries(rows, asked.of(rows))
+        sources = Sources(context.config, self.judged, rows, None, former)
+        with seconds.spent_on("mine"):
+            place, queries = pairs_of(self.by_document, documents)
+            scores = corpus.pair_scores(pool.vectors, pool.places(queries), documents[place])
+            positives = best_of(scores, place, len(documents))
+        if "bm25" in sources.share:
+            self.index = self.index or open_index(context, "queries")
+        context.reporter.begin("search", len(documents), "documents")
+        blocks = list(asking(context, corpus, documents))
+        work = partial(self._mine, blocks, documents, pool, sources, positives, step, seconds)
+        return context.together(work)
+
+    def _mine(
+        self,
+        blocks: list[Asking],
+        documents: Rows,
+        pool: Queries,
+        sources: Sources,
+        positives: NDArray[np.float32],
+        step: int,
+        seconds: Seconds,
+    ) -> list[Mined]:
+        mined = []
+        for block in blocks:
+            keys = documents[block.part]
+            with seconds.spent_on("search"):
+                searched = self._search(block, keys, pool, sources)
+            with seconds.spent_on("mine"):
+                lists = sources.lists(keys, searched, step)
+                former = sources.former if "ann" in lists else None
+                known = _known(block, lists, pool, len(keys))
+                to_mine = Block(keys, lists, positives[block.part], former, known)
+                mined.append(mine(to_mine, self.judged, self.context.config, step))
+            self.context.tell(block.part.stop)
+        return mined
+
+    @cached_property
+    def judged(self) -> Judged:
+        return Judged.of_documents(self.context.relevance, self.context.config.seed)
+
+    @cached_property
+    def by_document(self) -> Qrels:
+        """The training judgements the other way: documents as queries."""
+        queries, documents = self.context.qrels.pairs()
+        return Qrels.of(documents, queries, np.ones_like(queries))
+
+    def _search(self, block: Asking, keys: Rows, pool: Queries, sources: Sources) -> dict[Source, Neighbours]:
+        k = self.context.config.negatives.topk
+        found: dict[Source, Neighbours] = {}
+        # Where nothing is drawn from the neighbours, those of one block serve the diagnostics.
+        if "ann" in sources.share or block.part.start == 0:
+            found["ann"] = block.search(pool, k, self.context)
+        if "lookahead" in sources.share:
+            place, queries = pairs_of(self.by_document, keys)
+            found["lookahead"] = Asking(block.part, place, pool.of(queries)).search(pool, k, self.context)
+        if "bm25" in sources.share and self.index is not None:
+            places = self.index.search(list(document_texts(self.context.prepared.collection, keys.tolist())), k)
+            found["bm25"] = Neighbours(places.scores, np.where(places.rows == NONE, NONE, pool.rows[places.rows]))
+        return found
+
+
+def _known(block: Asking, lists: dict[Source, Neighbours], pool: Queries, documents: int) -> Neighbours | None:
+    """Scores by the encoder of the candidates that no search by the encoder found."""
+    others = [found.rows for source, found in lists.items() if source != "ann"]
+    if not others:
+        return None
+    rows = np.concatenate(others, axis=1)  # [documents, any]
+    places = np.where(rows == NONE, NONE, pool.places(rows))
+    each = inner_products(block.vectors, pool.vectors, places[block.owners])  # [asks, any]
+    scores = np.full(rows.shape, -np.inf, np.float32)
+    np.maximum.at(scores, block.owners, each)
+    return Neighbours(scores, rows)
