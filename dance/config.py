@@ -8,16 +8,31 @@ be is part of its type.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from . import artefact, rules
-from .sections import Count, Data, Draw, Filters, Loss, Model, Natural, Negatives, Seconds, Section, Sources, Train
+from .sections import (
+    Batches,
+    Count,
+    Data,
+    Draw,
+    Filters,
+    Loss,
+    Model,
+    Natural,
+    Negatives,
+    Seconds,
+    Section,
+    Sources,
+    Train,
+)
 
 __all__ = [
-    "Config", "Data", "Draw", "Filters", "Loss", "Model", "Negatives", "Section", "Sources", "Train", "from_plain", "read",
-    "write",
+    "Batches", "Config", "Data", "Draw", "Filters", "Loss", "Model", "Negatives", "Section", "Sources", "Train",
+    "from_plain", "read", "write",
 ]  # fmt: skip
 
 
@@ -44,11 +59,21 @@ class Encode(Section, frozen=True):
     queries_per_search: Count = 1024
 
 
+class Refresh(Section, frozen=True):
+    # Share of the corpus that one refresh encodes and searches, another one each time, until all were; 1 is
+    # ANCE as published. Of negatives.topk candidates the same share is looked for.
+    fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
+
+
 class Evaluate(Section, frozen=True):
-    # Documents ranked per held-out query, in metrics and run files; Recall@1000 needs 1,000.
-    depth: Count = 100
+    # Documents ranked per held-out query, in metrics and run files; at least 100, Recall@1000 needs 1,000.
+    depth: Annotated[int, Meta(ge=100)] = 100
     # Query retrieval too: the held-out queries that a document answers, among all queries (DANCE).
     d2q: bool = True
+    # Steps between two evaluations over the full corpus, a multiple of handover.every; null: at every refresh.
+    every: Count | None = None
+    # Share of the corpus, always the same, that refreshes between those are scored on; null: they are not.
+    fraction: Annotated[float, Meta(gt=0, lt=1)] | None = None
 
 
 class Exchange(Section, frozen=True):
@@ -108,6 +133,8 @@ class Config(Section, frozen=True):
     train: Train = Train()
     handover: Handover = Handover()
     checkpoint: Checkpoint = Checkpoint()
+    batches: Batches = Batches()
+    refresh: Refresh = Refresh()
     encode: Encode = Encode()
     evaluate: Evaluate = Evaluate()
     exchange: Exchange = Exchange()

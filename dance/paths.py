@@ -9,6 +9,8 @@ RUN/ config.yaml            resolved settings
      evaluation/step_*      metrics.json and run.trec of each refresh
      metrics/ROLE.jsonl  metrics/tensorboard/  journal.jsonl  status/ROLE.json  logs/
      finished.json
+
+A run in stages is a folder of such folders, and RUN/stages.json.
 """
 
 from __future__ import annotations
@@ -74,6 +76,17 @@ class RunPaths:
     @property
     def finished(self) -> Path:
         return self.root / "finished.json"
+
+    @property
+    def stages(self) -> Path:
+        """Of a run in stages: what they are; see ``launch.stages``."""
+        return self.root / "stages.json"
+
+    @property
+    def whole(self) -> Path:
+        """What a person resumes: the run in stages that this is one of, or this one."""
+        outer = RunPaths(self.root.parent)
+        return outer.root if outer.stages.is_file() else self.root
 
     @property
     def best(self) -> Path:

@@ -157,6 +157,18 @@ class Draw(Section, frozen=True):
     lookahead: Share = 0.0
 
 
+class Batches(Section, frozen=True):
+    """How examples are put together to batches."""
+
+    # ordinary: at random. hard_groups: of groups of pairs that are close to each other, so that the documents of
+    # the batch are hard negatives (needs loss.in_batch).
+    how: Literal["ordinary", "hard_groups"] = "ordinary"
+    # Pairs in a group.
+    group_size: Annotated[int, Meta(ge=2)] = 8
+    # Share of each batch that is made of groups.
+    grouped_share: Share = 1.0
+
+
 class Train(Section, frozen=True):
     # Optimizer steps of the run.
     steps: Count = 1_000_000

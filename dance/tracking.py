@@ -31,14 +31,14 @@ class Tracker:
             self._writer = SummaryWriter(str(tensorboard / path.stem))
 
     def record(self, scalars: dict[str, Any]) -> None:
-        """``scalars`` holds "step"; None values are kept out."""
+        """``scalars`` holds "step"; None values are kept out, lists out of TensorBoard."""
         if not self._active:
             return
         scalars = {key: value for key, value in scalars.items() if value is not None}
         try:
             append_line(self._path, scalars)
             for key, value in scalars.items():
-                if key != "step" and self._writer is not None:
+                if key != "step" and self._writer is not None and not isinstance(value, list):
                     self._writer.add_scalar(key, value, scalars["step"])
         except OSError as error:
             log.warning("metrics are no longer written: %s", error)

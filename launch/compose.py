@@ -1,7 +1,11 @@
-"""Defaults, one experiment and the command line become one checked ``Config``. Hydra lives here alone."""
+"""Settings become checked ``Config``s. Hydra lives here alone.
+
+schema defaults < experiment < delta of a stage < negatives=NAME < KEY=VALUE < stages.NAME.KEY=VALUE
+"""
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -26,20 +30,48 @@ _RESUMABLE = ("launch.", "exchange.", "encode.", "train.steps", "train.log_every
 def compose(arguments: Sequence[str], folder: Path | None = None) -> Config:
     """The settings of a new run, or of the one that resume=true continues, with absolute paths.
 
+    Of an experiment in stages this is the one that stage=NAME names, or else what they have in common.
     Relative paths mean ``folder``, by default the one that the command was given in. Raises
     ValueError that names the key and the remedy.
     """
     folder = folder or Path.cwd()
     given = overrides.read_arguments(arguments)
-    if given.get("resume", "").lower() == "true":
+    if overrides.resumes(given):
         return _resumed(given, folder)
-    name = overrides.experiment(given)
-    plain = _hydra("config", "base", msgspec.to_builtins(Config()), given)
-    for key in flat(plain):
-        overrides.refuse_unknown(key)
-    _make_absolute(plain, folder)
-    plain["run_dir"] = plain["run_dir"] or str(_fresh_folder(folder / "runs", name))
-    plain["run_id"] = plain["run_id"] or uuid.uuid4().hex[:12]
+    deltas = _deltas(given)
+    return _new(given, folder, given.get(overrides.STAGE), deltas)
+
+
+def compose_stages(arguments: Sequence[str], folder: Path | None = None) -> dict[str, Config]:
+    """Of a new run: stage -> its settings, in order; {} where the experiment has none, or stage=NAME takes one.
+
+    All have the run_dir and run_id of the whole. Raises ValueError as ``compose`` does.
+    """
+    folder = folder or Path.cwd()
+    given = overrides.read_arguments(arguments)
+    deltas = _deltas(given)
+    if overrides.STAGE in given or not deltas:
+        return {}
+    whole = _new(given, folder, None, deltas)
+    of_all = {"run_dir": whole.run_dir, "run_id": whole.run_id}
+    return {name: msgspec.structs.replace(_new(given, folder, name, deltas), **of_all) for name in deltas}
+
+
+def sets(arguments: Sequence[str], stage: str, key: str) -> bool:
+    """Whether this stage alone is given a value of its own for ``key``."""
+    given = overrides.read_arguments(arguments)
+    return key in overrides.of_stage(given, stage) or key in flat(_deltas(given)[stage])
+
+
+def changed(before: Config, given: Mapping[str, str], folder: Path | None = None) -> Config:
+    """A run's settings with what a resume may change. Raises ValueError for any other key."""
+    if fixed := [key for key in given if not key.startswith(_RESUMABLE)]:
+        raise ValueError(
+            f"resume continues the run exactly as it was: {', '.join(fixed)} cannot change; "
+            "leave that out, or start a new run"
+        )
+    plain = _hydra("resumed", {"resumed": msgspec.to_builtins(before)}, given)
+    _make_absolute(plain, folder or Path.cwd())
     return schema.from_plain(plain)
 
 
@@ -49,22 +81,45 @@ def differences(before: Config, after: Config) -> dict[str, tuple[Any, Any]]:
     return {key: (old[key], new[key]) for key in old if old[key] != new[key]}
 
 
+def _new(given: Mapping[str, str], folder: Path, stage: str | None, deltas: Mapping[str, Any]) -> Config:
+    own = overrides.of_all(given) | (overrides.of_stage(given, stage) if stage else {})
+    delta = deltas[stage] if stage else {}
+    plain = _hydra("config", {"base": msgspec.to_builtins(Config()), "stage": delta}, own)
+    plain.pop(overrides.STAGES, None)
+    for key in flat(plain):
+        overrides.refuse_unknown(key)
+    _make_absolute(plain, folder)
+    plain["run_dir"] = plain["run_dir"] or str(_fresh_folder(folder / "runs", overrides.experiment(given)))
+    plain["run_id"] = plain["run_id"] or uuid.uuid4().hex[:12]
+    try:
+        return schema.from_plain(plain)
+    except ValueError as error:
+        raise ValueError(f"stage {stage}: {error}" if stage else str(error)) from None
+
+
+def _deltas(given: Mapping[str, str]) -> dict[str, Any]:
+    """What each stage of the experiment changes, in order. Raises ValueError for a stage that there is not."""
+    name = overrides.experiment(given)
+    deltas = _read_deltas(name)
+    overrides.refuse_unknown_stages(given, name, list(deltas))
+    return deltas
+
+
+@functools.cache
+def _read_deltas(experiment: str) -> dict[str, Any]:
+    nodes: dict[str, Any] = {"base": msgspec.to_builtins(Config()), "stage": {}}
+    return _hydra("config", nodes, {overrides.EXPERIMENT: experiment}).get(overrides.STAGES) or {}
+
+
 def _resumed(given: dict[str, str], folder: Path) -> Config:
     if not given.get("run_dir"):
         raise ValueError("resume=true needs run_dir=FOLDER, the run to continue")
-    if fixed := [key for key in given if not key.startswith(_RESUMABLE)]:
-        raise ValueError(
-            f"resume continues the run exactly as it was: {', '.join(fixed)} cannot change; "
-            "leave that out, or start a new run"
-        )
     root = (folder / Path(given["run_dir"]).expanduser()).resolve()
-    before = schema.read(RunPaths(root).config)
-    plain = _hydra("resumed", "resumed", msgspec.to_builtins(before), given)
-    _make_absolute(plain, folder)
-    return schema.from_plain(plain)
+    return changed(schema.read(RunPaths(root).config), given, folder)
 
 
-def _hydra(primary: str, stored: str, node: dict[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+def _hydra(primary: str, nodes: Mapping[str, dict[str, Any]], given: Mapping[str, str]) -> dict[str, Any]:
+    """The file ``primary`` of conf/, or the node of that name; ``nodes`` are what it and its defaults name."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.config_store import ConfigStore
@@ -73,7 +128,8 @@ def _hydra(primary: str, stored: str, node: dict[str, Any], given: Mapping[str, 
     from omegaconf.errors import OmegaConfBaseException
 
     arguments = overrides.for_hydra(given)
-    ConfigStore.instance().store(name=stored, node=node)
+    for name, node in nodes.items():
+        ConfigStore.instance().store(name=name, node=node)
     try:
         with initialize_config_dir(str(overrides.CONF), version_base="1.3"):
             composed = hydra_compose(primary, arguments)

@@ -6,25 +6,24 @@ dance evaluate model.path=ENCODER data.path=FOLDER ...    any other; settings as
 
 from __future__ import annotations
 
+import difflib
 import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from dance import config as schema
 from dance import paths
-from dance.artefact import replace_file
 from dance.config import Config
 from dance.paths import RunPaths, step_name
 
-from . import terminal
+from . import overrides, stages, terminal
 from .compose import compose
 from .prepare import terminable
 from .preparing import Teller
 from .report import best_step
 
+_METRICS = "metrics.json"
 _OWN = ("run", "step", "split", "out")
 
 
@@ -33,6 +32,8 @@ def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     own = {key: value for key, _, value in (a.partition("=") for a in arguments) if key in _OWN}
     others = [argument for argument in arguments if argument.partition("=")[0] not in _OWN]
+    for argument in others:
+        _refuse_mistyped(argument.partition("=")[0])
     if "run" in own and others:
         raise ValueError(f"run={own['run']} brings its own settings: leave out {' '.join(others)}")
     if "step" in own and "run" not in own:
@@ -40,8 +41,15 @@ def main(arguments: Sequence[str]) -> int:
     return _of_run(own) if "run" in own else _of_settings(compose([*_whole(others), *others]), own)
 
 
+def _refuse_mistyped(key: str) -> None:
+    """Of this verb's own names; those of settings are refused where they are read."""
+    close = difflib.get_close_matches(key, _OWN, n=1, cutoff=0.6)
+    if close and key not in overrides.fields():
+        raise ValueError(f"evaluate takes no {key!r}; did you mean {close[0]}?")
+
+
 def _of_run(own: dict[str, str]) -> int:
-    run = RunPaths(Path(own["run"]).expanduser().resolve())
+    run = stages.last(RunPaths(Path(own["run"]).expanduser().resolve()))
     config = schema.read(run.config)
     step = _step(run, own.get("step"))
     folder = run.held("encoders", step)
@@ -73,8 +81,9 @@ def _whole(arguments: Sequence[str]) -> list[str]:
     )
     wanted |= {"model.query_max_tokens": 64, "model.document_max_tokens": 512}
     saved = files.read_settings(Path(resolve_model(given["model.path"]))) if "model.path" in given else None
-    for name in ("pooling", "head", "normalize", "query_max_tokens", "document_max_tokens") if saved else ():
-        wanted[f"model.{name}"] = getattr(saved, name)
+    for name in saved.__struct_fields__ if saved else ():
+        if (key := f"model.{name}") in overrides.fields() and name != "layers":  # all that there are
+            wanted[key] = getattr(saved, name)
     return [f"{key}={_typed(value)}" for key, value in wanted.items() if key not in given]
 
 
@@ -88,13 +97,22 @@ def _of_settings(config: Config, own: dict[str, str]) -> int:
     split = own.get("split", config.data.dev_split)
     name = Path(config.model.path).name
     prepared = prepare(config, [split], Teller())
-    return _score(config, None, prepared, split, Path(own.get("out", f"evaluation/{name}-{split}")))
+    out = Path(own["out"]) if "out" in own else _unused(Path(f"evaluation/{name}-{split}"))
+    return _score(config, None, prepared, split, out)
+
+
+def _unused(folder: Path) -> Path:
+    """Two encoders may have one name: what was measured before keeps its place."""
+    number, found = 1, folder
+    while (found / _METRICS).exists():
+        number += 1
+        found = folder.with_name(f"{folder.name}-{number}")
+    return found
 
 
 def _score(config: Config, folder: Path | None, prepared: Path, split: str, out: Path) -> int:
     """``folder`` is an encoder that we saved; None takes the configured one."""
     from dance.corpus.prepare import Prepared
-    from dance.evaluation import runfile
     from dance.evaluation.scoring import open_encoder, score
 
     encoder = open_encoder(config, folder)
@@ -102,13 +120,13 @@ def _score(config: Config, folder: Path | None, prepared: Path, split: str, out:
     total = len(opened.documents)
     out.mkdir(parents=True, exist_ok=True)
     with terminable():
-        metrics, ranking = score(
-            encoder, opened, split, config.encode, out, lambda done: teller("encode documents", done, total)
-        )
-    runfile.write(out / "run.trec", ranking)
-    record = {"encoder": str(folder or config.model.path), "split": split, "queries": len(ranking), **metrics}
-    replace_file(out / "metrics.json", msgspec.json.encode(record) + b"\n")
-    for key, value in record.items():
-        terminal.show(f"{key:>12}  {value:.4f}" if isinstance(value, float) else f"{key:>12}  {value}")
-    terminal.show(f"{'written':>12}  {out / 'metrics.json'}, {out / 'run.trec'}")
+        found = score(encoder, opened, split, config, out, lambda done: teller("encode documents", done, total))
+    facts = {"encoder": str(folder or config.model.path), "split": split, "queries": len(found.documents)}
+    if (out / _METRICS).exists():
+        terminal.say(f"{out / _METRICS}: of an earlier evaluation, replaced")
+    found.write(out, **facts)
+    for key, value in {**facts, **found.metrics}.items():
+        terminal.show(f"{key:>20}  {value:.4f}" if isinstance(value, float) else f"{key:>20}  {value}")
+    files = [_METRICS, "run.trec", *(["run-d2q.trec"] if found.queries is not None else [])]
+    terminal.show(f"{'written':>20}  {', '.join(str(out / name) for name in files)}")
     return 0

@@ -15,7 +15,10 @@ import msgspec
 from dance.config import Config, Section
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
-_EXPERIMENT = "experiment"
+EXPERIMENT, NEGATIVES, STAGE, STAGES = "experiment", "negatives", "stage", "stages"
+# Not of one stage.
+_OF_THE_WHOLE = (EXPERIMENT, "run_dir", "run_id", "resume", "prepared")
+_GROUPS = (EXPERIMENT, NEGATIVES)  # folders of conf/, of which one file is chosen by KEY=NAME
 
 
 @functools.cache
@@ -31,7 +34,12 @@ def fields(section: type[Section] = Config, prefix: str = "") -> dict[str, Any]:
 
 
 def experiments() -> list[str]:
-    return sorted(path.stem for path in (CONF / _EXPERIMENT).glob("*.yaml"))
+    return choices(EXPERIMENT)
+
+
+def choices(group: str) -> list[str]:
+    """Names that KEY=NAME may have."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
 def read_arguments(arguments: Iterable[str]) -> dict[str, str]:
@@ -41,15 +49,46 @@ def read_arguments(arguments: Iterable[str]) -> dict[str, str]:
         key, equals, value = argument.partition("=")
         if not equals:
             raise ValueError(f"{argument!r} is no setting: write KEY=VALUE{_meant(key)}")
-        refuse_unknown(key)
+        stage, own = _split(key)
+        if own != STAGE or stage:
+            refuse_unknown(own)
+        if stage and own in _OF_THE_WHOLE:
+            raise ValueError(f"{key}: {own} is of the whole run, not of a stage: write {own}={value}")
+        if own == NEGATIVES:
+            _refuse_unknown_choice(NEGATIVES, value)
         given[key] = value
     return given
+
+
+def resumes(given: Mapping[str, str]) -> bool:
+    return given.get("resume", "").lower() == "true"
+
+
+def of_all(given: Mapping[str, str]) -> dict[str, str]:
+    """What holds for every stage."""
+    return {key: value for key, value in given.items() if not _split(key)[0] and key != STAGE}
+
+
+def of_stage(given: Mapping[str, str], stage: str) -> dict[str, str]:
+    """What ``stages.STAGE.KEY=VALUE`` says of this one alone, by KEY."""
+    return {own: value for key, value in given.items() for of, own in (_split(key),) if of == stage}
+
+
+def refuse_unknown_stages(given: Mapping[str, str], name: str, stages: Iterable[str]) -> None:
+    """Raises ValueError for a stage that the experiment ``name`` has not."""
+    known = list(stages)
+    named = [of for of, _ in map(_split, given) if of] + ([given[STAGE]] if STAGE in given else [])
+    for stage in named:
+        if stage not in known:
+            there = f"its stages are {', '.join(known)}" if known else "it has no stages"
+            close = difflib.get_close_matches(stage, known, n=1)
+            raise ValueError(f"no stage {stage!r} in {name}: {there}{f'; did you mean {close[0]}?' if close else ''}")
 
 
 def refuse_unknown(key: str) -> None:
     """Raises ValueError that names the nearest known key."""
     known = fields()
-    if key in known or key == _EXPERIMENT:
+    if key in known or key in _GROUPS:
         return
     if inside := [name for name in known if name.startswith(f"{key}.")]:
         raise ValueError(f"{key} is a group of settings; set one of them: {', '.join(inside)}")
@@ -83,12 +122,27 @@ def texts(given: Mapping[str, str]) -> dict[str, str | None]:
 
 def experiment(given: Mapping[str, str], default: str = "smoke") -> str:
     """Name of the experiment. Raises ValueError that lists those there are."""
-    name = given.get(_EXPERIMENT, default)
-    if name not in experiments():
-        close = difflib.get_close_matches(name, experiments(), n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"experiment={name}: there are {', '.join(experiments())}{meant}")
+    name = given.get(EXPERIMENT, default)
+    _refuse_unknown_choice(EXPERIMENT, name)
     return name
+
+
+def _refuse_unknown_choice(group: str, name: str) -> None:
+    if name not in (known := choices(group)):
+        close = difflib.get_close_matches(name, known, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"{group}={name}: there are {', '.join(known)}{meant}")
+
+
+def _split(key: str) -> tuple[str, str]:
+    """("warmup", "train.steps") of stages.warmup.train.steps; ("", KEY) of any other key."""
+    first, _, rest = key.partition(".")
+    if first != STAGES:
+        return "", key
+    stage, _, own = rest.partition(".")
+    if not own:
+        raise ValueError(f"{key}: write stages.NAME.KEY=VALUE for a setting of one stage")
+    return stage, own
 
 
 def _meant(key: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -17,7 +17,24 @@ from dance.progress import Progress
 from .snapshot import Snapshot
 
 _QUIET_SECONDS = 60.0  # without a sign of a role, its age is shown
-METRICS = (("NDCG@10", "ndcg@10"), ("MRR@10", "mrr@10"), ("Recall@100", "recall@100"))
+_METRICS = (("NDCG@10", "ndcg@10"), ("MRR@10", "mrr@10"), ("Recall@100", "recall@100"))
+_OTHERS = (  # not of every text
+    ("d2q NDCG@10", "d2q_ndcg@10"),
+    ("Coverage@20", "coverage@20"),
+    ("Coverage@100", "coverage@100"),
+)
+REPORT = "report_"  # prefix of metrics over the half of the held-out queries that does not choose the encoder
+
+
+def metrics(records: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Name and key of what is shown of these records."""
+    return [*_METRICS, *(pair for pair in _OTHERS if any(measured(record, pair[1]) is not None for record in records))]
+
+
+def measured(record: Mapping[str, Any], key: str) -> float | None:
+    """Over the reporting half where the held-out queries are split, over all of them elsewhere."""
+    found: float | None = record.get(REPORT + key, record.get(key))
+    return found
 
 
 def panel(seen: Snapshot, title: str, bm25: float | None, width: int | None = None) -> RenderableType:
@@ -65,15 +82,17 @@ def refresh_line(record: Mapping[str, Any]) -> str:
         )
         if key in record
     ]
-    metrics = [f"{name} {record[key]:.3f}" for name, key in METRICS if key in record]
-    return f"refresh of step {record['step']}: {', '.join(metrics)} ({', '.join(times)})"
+    known = [(name, measured(record, key)) for name, key in metrics([record])]
+    told = [f"{name} {value:.3f}" for name, value in known if value is not None]
+    return f"refresh of step {record['step']}: {', '.join(told)} ({', '.join(times)})"
 
 
 def dev_line(seen: Snapshot, bm25: float | None) -> str:
     """NDCG@10 of the first refresh, the latest ones, and BM25."""
-    scored = [record for record in seen.refreshes if "ndcg@10" in record]
+    known = ((record["step"], measured(record, "ndcg@10")) for record in seen.refreshes)
+    scored = [(step, found) for step, found in known if found is not None]
     shown = scored if len(scored) <= 6 else [scored[0], *scored[-5:]]
-    values = "  ".join(f"{record['step']}: {record['ndcg@10']:.3f}" for record in shown) or "not yet"
+    values = "  ".join(f"{step}: {found:.3f}" for step, found in shown) or "not yet"
     against = f"   (BM25 {bm25:.3f})" if bm25 is not None else ""
     return f"held-out NDCG@10 by step   {values}{against}"
 

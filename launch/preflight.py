@@ -17,6 +17,9 @@ _STATES = 3  # weights and two moments, float32
 _FLOAT = 4  # bytes
 
 _INSTALLED = 120_000_000  # bytes of the Python files that are installed beside us, about
+# Files of text, of whatever layout; judgements and lists of negatives are small beside them, or not kept whole.
+_TEXTS = ("corpus.jsonl", "collection.tsv", "msmarco-docs.tsv", "psgs_w100.tsv", "*queries")
+_PACKED = 3  # text is about so much longer than its .gz
 _SMALLER_RUN = "set run_dir on a larger disk, or lower handover.keep and checkpoint.keep"
 
 
@@ -76,21 +79,23 @@ def weight_bytes(hidden: int, layers: int, vocabulary: int, head: int | None) ->
     return _FLOAT * (12 * hidden * hidden * layers + vocabulary * hidden + hidden * (head or 0))
 
 
-def needed_bytes(config: Config, weights: int, width: int, documents: int, queries: int) -> int:
-    """What a run writes at most at one time; ``queries`` are the training queries."""
+def needed_bytes(config: Config, weights: int, width: int, vectors: int, queries: int) -> int:
+    """What a run writes at most at one time; ``vectors`` are the corpus's, ``queries`` the training queries."""
     train, negatives = config.train, config.negatives
     encoders = weights * (_kept(config.handover.keep, train.steps // config.handover.every) + 2)
     checkpoints = _STATES * weights * (_kept(config.checkpoint.keep, train.steps // config.checkpoint.every) + 1)
-    embeddings = documents * width * _FLOAT
-    tables = 3 * queries * negatives.sample * (8 + _FLOAT)
+    embeddings = vectors * width * _FLOAT
+    directions = 2 if config.loss.dual_weight else 1
+    tables = 3 * directions * queries * negatives.sample * (8 + _FLOAT)
     return encoders + checkpoints + embeddings + tables
 
 
 def text_bytes(config: Config) -> int:
     """What preparing writes at most: the raw and the kept text, and its tokens, about as large as the text again."""
     path = config.data.path
-    source = sum(file.stat().st_size for file in Path(path).rglob("*.jsonl")) if path else _INSTALLED
-    return 3 * source
+    found = {file for name in _TEXTS for file in Path(path).glob(f"{name}*")} if path else set()
+    source = sum(file.stat().st_size * (_PACKED if file.suffix == ".gz" else 1) for file in found)
+    return 3 * (source if path else _INSTALLED)
 
 
 def refuse_full(folder: Path, needed: int, remedy: str = _SMALLER_RUN) -> None:

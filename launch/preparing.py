@@ -7,9 +7,11 @@ bad input, said in one message.
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 
@@ -19,6 +21,7 @@ from dance.stopping import Stop
 from . import preflight, terminal
 
 _SAY_EVERY_SECONDS = 5.0
+_CLEARING_SECONDS = 4.0  # after a signal; the launcher kills a moment later
 _BM25_DOCUMENTS = 1_000_000  # above, the baseline takes longer than a person waits
 
 
@@ -28,6 +31,7 @@ class Request(msgspec.Struct, frozen=True):
     config: Config
     inferencer_processes: int
     run: bool  # a run follows: room on disk, processes and the baseline matter
+    later: tuple[Config, ...] = ()  # stages that follow it: only their encoders are checked
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -42,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 def main() -> None:
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
-    Stop(grace_seconds=0.5)  # ends with the launcher
+    _end_when_asked()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for chatty in ("httpx", "httpcore", "faiss.loader", "bm25s"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -57,6 +61,17 @@ def main() -> None:
     sys.stdout.buffer.write(msgspec.json.encode(answer))
 
 
+def _end_when_asked() -> None:
+    """With the launcher; by a signal so that half-written folders go too, if that takes a few seconds at most."""
+    Stop(_CLEARING_SECONDS)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
 def make_ready(request: Request) -> Answer:
     """Encoder checked, text read and tokenised, room on disk, BM25. Raises ValueError."""
     from dance.corpus.prepare import Prepared, prepare
@@ -64,21 +79,22 @@ def make_ready(request: Request) -> Answer:
 
     config = request.config
     outline = files.check(config.model)
-    store = Path(config.data.prepared)
-    preflight.refuse_full(store, preflight.text_bytes(config), "set data.prepared on a larger disk")
-    prepared = Prepared.open(prepare(config, on_progress=Teller()))
+    for stage in request.later:
+        files.check(stage.model)
+    prepared = Prepared.open(prepare(config, None, Teller(), lambda: _refuse_full_store(config)))
     documents = len(prepared.collection.document_ids)
-    train, dev = (prepared.collection.split(name) for name in (config.data.train_split, config.data.dev_split))
+    train, dev = prepared.collection.split(config.data.train_split), prepared.collection.asked(config.data.dev_split)
     bm25 = None
     if request.run:
         _refuse_processes(request.inferencer_processes, documents)
-        settings = outline.settings
+        settings, towers = outline.settings, 2 if config.model.towers == "two" else 1
         weights = preflight.weight_bytes(
             outline.hidden, settings.layers, outline.tokenizer.vocabulary_size, settings.head
         )
-        needed = preflight.needed_bytes(config, weights, outline.width, documents, len(train))
+        vectors = len(prepared.documents)  # one per chunk
+        needed = preflight.needed_bytes(config, towers * weights, outline.width, vectors, len(train))
         preflight.refuse_full(Path(config.run_dir or "."), needed)
-        bm25 = _bm25(prepared, config.data.dev_split, documents)
+        bm25 = _bm25(prepared, config, documents)
     return Answer(str(prepared.path), documents, len(train), len(dev), bm25)
 
 
@@ -94,6 +110,11 @@ class Teller:
             terminal.say(f"{phase}: {done:,}" + (f" of {total:,}" if total else ""))
 
 
+def _refuse_full_store(config: Config) -> None:
+    needed = preflight.text_bytes(config)
+    preflight.refuse_full(Path(config.data.prepared), needed, "set data.prepared on a larger disk")
+
+
 def _refuse_processes(processes: int, documents: int) -> None:
     if processes > documents:
         raise ValueError(
@@ -101,7 +122,7 @@ def _refuse_processes(processes: int, documents: int) -> None:
         )
 
 
-def _bm25(prepared: object, split: str, documents: int) -> dict[str, float] | None:
+def _bm25(prepared: object, config: Config, documents: int) -> dict[str, float] | None:
     from dance.corpus.prepare import Prepared
     from dance.evaluation.baseline import bm25_metrics
 
@@ -109,7 +130,7 @@ def _bm25(prepared: object, split: str, documents: int) -> dict[str, float] | No
     if documents > _BM25_DOCUMENTS:
         terminal.say(f"BM25 is left out: over {_BM25_DOCUMENTS:,} documents")
         return None
-    return bm25_metrics(prepared, split)
+    return bm25_metrics(prepared, config.data.dev_split, config)
 
 
 if __name__ == "__main__":

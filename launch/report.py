@@ -14,7 +14,7 @@ from dance.config import Config
 from dance.paths import RunPaths, newest, step_name
 
 from . import terminal
-from .picture import METRICS, clock
+from .picture import REPORT, clock, measured, metrics
 
 if TYPE_CHECKING:
     from dance.corpus.collection import Collection
@@ -25,14 +25,18 @@ _ROWS = 16  # refreshes in the table at most
 _WIDTH = 100  # characters of a line of text
 
 
-def report(config: Config, paths: RunPaths, bm25: Mapping[str, float] | None, seconds: float) -> None:
-    """To stdout. Nothing is shown of what does not exist."""
+def report(
+    config: Config, paths: RunPaths, bm25: Mapping[str, float] | None, seconds: float, brief: bool = False
+) -> None:
+    """To stdout. Nothing is shown of what does not exist; ``brief`` shows figures alone."""
     records = tracking.read_lines(paths.metrics("inferencer"))
     best = best_step(paths)
     if records:
         terminal.show(table(records, best, bm25))
     for line in summary(paths, records, seconds):
         terminal.show(line)
+    if brief:
+        return
     for line in encoder_lines(paths, best):
         terminal.show(line)
     if config.prepared is not None:
@@ -45,18 +49,21 @@ def report(config: Config, paths: RunPaths, bm25: Mapping[str, float] | None, se
 
 def table(records: Sequence[Mapping[str, Any]], best: int | None, bm25: Mapping[str, float] | None) -> Table:
     """One row per refresh: the first, the best, the last, and what fits between."""
-    shown = Table(title="held-out queries over the full corpus", title_justify="left")
+    columns = metrics(records)
+    half = " (the reporting half)" if any(key.startswith(REPORT) for key in records[-1]) else ""
+    shown = Table(title=f"held-out queries{half} over the full corpus", title_justify="left")
     shown.add_column("encoder", no_wrap=True)
-    for name, _ in METRICS:
+    for name, _ in columns:
         shown.add_column(name, justify="right")
     for record in _thinned(records, best):
         step = record["step"]
-        note = " (before training)" if step == 0 else " (best)" if step == best else ""
+        notes = ["before training"] * (step == 0) + ["best"] * (step == best)
+        note = f" ({', '.join(notes)})" if notes else ""
         style = "bold" if step == best else None
-        shown.add_row(f"step {step}{note}", *_values(record), style=style)
+        shown.add_row(f"step {step}{note}", *_values(record, columns), style=style)
     if bm25 is not None:
         shown.add_section()
-        shown.add_row("BM25", *_values(bm25))
+        shown.add_row("BM25", *_values(bm25, columns))
     return shown
 
 
@@ -99,7 +106,7 @@ def examples(paths: RunPaths, collection: Collection, split: str) -> list[str]:
     refreshes = (path for path in paths.evaluation.glob("step_*") if path.name.removeprefix("step_").isdigit())
     runs = sorted(path / "run.trec" for path in refreshes if (path / "run.trec").is_file())
     best = best_step(paths)
-    if best is not None and (chosen := paths.evaluation / step_name(best) / "run.trec") in runs:
+    if best is not None and (chosen := paths.evaluation / step_name(best) / "run.trec") in runs[1:]:
         runs = [runs[0], chosen]
     if len(runs) < 2:
         return []
@@ -112,7 +119,8 @@ def examples(paths: RunPaths, collection: Collection, split: str) -> list[str]:
         f"three held-out queries, before ({runs[0].parent.name}) and after ({runs[-1].parent.name}); * is relevant",
     ]
     for query in asked:
-        relevant = set(collection.splits[split].relevant(queries[query]).tolist())
+        judged = split in collection.splits  # or answers alone are known
+        relevant = set(collection.splits[split].relevant(queries[query]).tolist()) if judged else set()
         lines += ["", _short(collection.queries[queries[query]])]
         for name, run in (("before", before), ("after", after)):
             for rank, document in enumerate(run[query], start=1):
@@ -154,8 +162,8 @@ def _short(text: str) -> str:
     return flat if len(flat) <= _WIDTH else f"{flat[: _WIDTH - 1]}…"
 
 
-def _values(record: Mapping[str, Any]) -> list[str]:
-    return [f"{record[key]:.4f}" if key in record else "" for _, key in METRICS]
+def _values(record: Mapping[str, Any], columns: Sequence[tuple[str, str]]) -> list[str]:
+    return ["" if (found := measured(record, key)) is None else f"{found:.4f}" for _, key in columns]
 
 
 def _thinned(records: Sequence[Mapping[str, Any]], best: int | None) -> list[Mapping[str, Any]]:

@@ -13,14 +13,19 @@ from dance import sections
 from dance.config import Config
 
 from . import terminal
-from .compose import flat
-from .overrides import experiments
+from .compose import compose_stages, flat
+from .overrides import NEGATIVES, choices, experiments
 
 
 def main() -> int:
     for key, (default, text) in described().items():
         terminal.show(f"{key}={_plain(default)}" + (f"\n    {text}" if text else ""))
     terminal.show(f"\nexperiment=NAME changes several at once: {', '.join(experiments())}")
+    terminal.show(f"negatives=NAME says where negatives come from: {', '.join(choices(NEGATIVES))}")
+    terminal.show("stages of an experiment: stages.NAME.KEY=VALUE is for one of them, stage=NAME runs it alone")
+    for name in experiments():
+        if found := compose_stages([f"experiment={name}"]):
+            terminal.show(f"    {name}: {', '.join(found)}")
     return 0
 
 

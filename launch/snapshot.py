@@ -26,21 +26,29 @@ class Snapshot:
     seconds_per_step: float | None
     refreshes: tuple[Mapping[str, Any], ...]  # records of the Inferencer, oldest first
     now: float  # Unix seconds
+    damaged: tuple[Path, ...] = ()  # status files that cannot be read
 
 
 def look(paths: RunPaths, since: float = 0.0) -> Snapshot:
     """A role that gave its last sign before ``since`` (Unix seconds) is of an earlier start: not shown."""
+    damaged: list[Path] = []
     return Snapshot(
-        _read(paths.status("trainer"), since),
-        _read(paths.status("inferencer"), since),
+        _read(paths.status("trainer"), since, damaged),
+        _read(paths.status("inferencer"), since, damaged),
         _seconds_per_step(paths),
         tuple(tracking.read_lines(paths.metrics("inferencer"))),
         time.time(),
+        tuple(damaged),
     )
 
 
-def _read(path: Path, since: float) -> Progress | None:
-    found = progress.read(path)
+def _read(path: Path, since: float, damaged: list[Path]) -> Progress | None:
+    """None where it is not there, too old, or cannot be read, which is noted in ``damaged``."""
+    try:
+        found = progress.read(path)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        damaged.append(path)
+        return None
     return found if found is not None and found.updated_at >= since else None
 
 

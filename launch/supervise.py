@@ -158,7 +158,7 @@ def _stop(run: _Run) -> Outcome:
 
 def _saved(paths: RunPaths) -> str:
     """Where a resume would go on."""
-    step, where = newest(paths.checkpoints), shlex.quote(str(paths.root))
+    step, where = newest(paths.checkpoints), shlex.quote(str(paths.whole))
     if step is None:
         return f"no checkpoint was saved yet; begin again with: dance run resume=true run_dir={where}"
     return f"checkpoint of step {step} is whole; go on with: dance run resume=true run_dir={where}"

@@ -46,7 +46,7 @@ def plain(folder: Path, **groups: dict[str, Any] | str | bool) -> dict[str, Any]
         "data": {"path": str(folder / "corpus"), "prepared": str(folder / "prepared")},
         "model": {"path": str(folder / "model"), "query_max_tokens": 16, "document_max_tokens": 48},
         "negatives": {"topk": 20, "sample": 6, "queries_per_refresh": 0.5},
-        "train": {"steps": 40, "batch": 4, "learning_rate": 1e-3, "poll_every": 1, "log_every": 1},
+        "train": {"steps": 40, "batch": 4, "learning_rate": 1e-3, "warmup_steps": 0, "poll_every": 1, "log_every": 1},
         "handover": {"every": 10},
         "checkpoint": {"every": 10},
         "exchange": {"heartbeat_seconds": 0.1},
@@ -110,3 +110,12 @@ def wait_until(condition: Any, what: str, seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
         time.sleep(0.005)
+
+
+def dance(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The command in a folder, all that it says on stdout; two threads at most."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "launch.main", *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, text=True, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )

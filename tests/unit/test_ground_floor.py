@@ -139,9 +139,9 @@ def test_records_survive_a_cut_line_and_a_resume_forgets_the_future(tmp_path):
 
 def test_tracker_writes_both_sinks_and_stays_silent_off_rank_0(tmp_path):
     tracker = tracking.Tracker(tmp_path / "metrics" / "trainer.jsonl", tmp_path / "tb", active=True)
-    tracker.record({"step": 1, "loss": 0.5, "staleness": None})
+    tracker.record({"step": 1, "loss": 0.5, "staleness": None, "gaps": [1, 2]})
     tracker.close()
-    assert tracking.read_lines(tmp_path / "metrics" / "trainer.jsonl") == [{"step": 1, "loss": 0.5}]
+    assert tracking.read_lines(tmp_path / "metrics" / "trainer.jsonl") == [{"step": 1, "loss": 0.5, "gaps": [1, 2]}]
     assert list((tmp_path / "tb" / "trainer").glob("events*"))
     tracking.Tracker(tmp_path / "other" / "x.jsonl", tmp_path / "tb", active=False).record({"step": 1})
     assert not (tmp_path / "other").exists()

@@ -54,6 +54,9 @@ def test_c04_documented_spellings_parse(value: str, truth: bool, tmp_path: Path)
         ("+train.extra=1", "none is added"),
         ("~train.batch=1", "none is added"),
         ("experiment=smoek", "did you mean smoke"),
+        ("negatives=rnadom", "did you mean random"),
+        ("negatives={topk:3}", "negatives={topk:3}: there are ann"),
+        ("stages=x", "stages.NAME.KEY=VALUE"),
         ("train.batch", "KEY=VALUE"),
     ],
 )

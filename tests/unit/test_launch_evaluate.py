@@ -33,3 +33,30 @@ def test_a_head_that_would_be_random_is_refused(tmp_path):
 def test_settings_that_do_not_go_together_are_refused(typed):
     with pytest.raises(ValueError, match="add run=FOLDER|brings its own settings"):
         evaluate.main(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("spilt=test", "split"), ("ruN=x", "run"), ("steps=3", "step"), ("oot=x", "out")]
+)
+def test_c04_a_mistyped_name_of_its_own_names_the_one_meant(typed, meant):
+    with pytest.raises(ValueError, match=f"did you mean {meant}"):
+        evaluate.main([typed])
+
+
+def test_a_mistyped_setting_is_still_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="did you mean model.pooling"):
+        evaluate.main(["model.poolin=cls"])
+
+
+def test_what_was_measured_before_keeps_its_place(tmp_path):
+    folder = tmp_path / "evaluation" / "model-test"
+    assert evaluate._unused(folder) == folder
+    folder.mkdir(parents=True)
+    assert evaluate._unused(folder) == folder, "nothing was measured there"
+    (folder / "metrics.json").touch()
+    second = evaluate._unused(folder)
+    assert second.name == "model-test-2"
+    second.mkdir()
+    (second / "metrics.json").touch()
+    assert evaluate._unused(folder).name == "model-test-3"

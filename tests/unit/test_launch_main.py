@@ -95,6 +95,16 @@ def test_doctor_names_what_will_bite(monkeypatch: pytest.MonkeyPatch, capfd: pyt
     assert "ok  fine" in shown and "!!  broken: mend it so" in shown and "torch" in shown
 
 
+def test_doctor_notes_what_is_no_trouble(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(doctor, "CHECKS", {"fine": lambda: None})
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert doctor.main() == 0
+    assert "--  threads: OMP_NUM_THREADS=1 is replaced for the roles" in capfd.readouterr().out
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert doctor.main() == 0
+    assert "threads" not in capfd.readouterr().out
+
+
 def test_doctor_checks_this_machine() -> None:
     for check in (doctor.packages, doctor.loopback, doctor.local_sockets, doctor.disk):
         assert check() is None
@@ -111,4 +121,7 @@ def test_settings_lists_every_key_with_what_it_means(capfd: pytest.CaptureFixtur
     assert settings.main() == 0
     shown = capfd.readouterr().out
     assert "exchange.heartbeat_seconds=1.0\n    Seconds between two announcements." in shown
+    for group in ("sources.bm25=0.0", "filters.copies=true", "draw.how=uniform", "negatives=NAME", "in_batch, mixture"):
+        assert group in shown
+    assert "dance: warmup, ance, normalise, dual" in shown
     assert "loss.in_batch=false" in shown and "handover.keep=2" in shown

@@ -78,9 +78,9 @@ def test_room_on_disk_counts_what_is_kept() -> None:
     all_kept = msgspec.structs.replace(
         few, handover=Handover(every=10, keep=None), checkpoint=Checkpoint(every=10, keep=-1)
     )
-    assert preflight.needed_bytes(few, weights=1000, width=0, documents=0, queries=0) == 1000 * 4 + 3000 * 2
+    assert preflight.needed_bytes(few, weights=1000, width=0, vectors=0, queries=0) == 1000 * 4 + 3000 * 2
     assert preflight.needed_bytes(all_kept, 1000, 0, 0, 0) == 1000 * 13 + 3000 * 12
-    table = preflight.needed_bytes(few, 0, width=10, documents=7, queries=5)
+    table = preflight.needed_bytes(few, 0, width=10, vectors=7, queries=5)
     assert table == 7 * 10 * 4 + 3 * 5 * few.negatives.sample * 12
 
 
@@ -106,3 +106,10 @@ def test_room_for_the_text_is_asked_for_before_it_is_read(tmp_path: Path) -> Non
     (tmp_path / "queries.jsonl").write_bytes(b"x" * 100)
     assert preflight.text_bytes(from_plain({"data": {"path": str(tmp_path)}})) == 3300
     assert preflight.text_bytes(from_plain({})) > 1e8
+
+
+def test_room_for_official_files_counts_what_they_unpack_to(tmp_path: Path) -> None:
+    (tmp_path / "collection.tsv").write_bytes(b"x" * 1000)
+    (tmp_path / "queries.train.tsv.gz").write_bytes(b"x" * 100)
+    (tmp_path / "qidpidtriples.train.full.2.tsv").write_bytes(b"x" * 9999)
+    assert preflight.text_bytes(from_plain({"data": {"path": str(tmp_path)}})) == 3900

@@ -15,6 +15,7 @@ from dance.config import Config
 from dance.paths import RunPaths
 from dance.stopping import Locked, hold_lock, is_locked
 from launch import prepare, preparing
+from launch.compose import compose
 from launch.preparing import Answer, Request
 
 ANSWER = Answer("/prepared/x", 10, 5, 3)
@@ -30,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_c01_the_folder_is_filled_locked_and_kept(here: Path) -> None:
-    with prepare.ready(["run_dir=r"], run=True) as made:
+    with prepare.ready(compose(["run_dir=r"]), run=True) as made:
         assert made.paths.root == here / "r"
         assert is_locked(made.lock)
         written = schema.read(made.paths.config)
@@ -45,24 +46,48 @@ def test_a_folder_made_for_nothing_is_gone(here: Path, monkeypatch: pytest.Monke
         raise prepare.Refused(2)
 
     monkeypatch.setattr(prepare, "_prepare", refused)
-    with pytest.raises(prepare.Refused), prepare.ready(["run_dir=a/b"], run=True):
+    with pytest.raises(prepare.Refused), prepare.ready(compose(["run_dir=a/b"]), run=True):
         pass
     assert list(here.iterdir()) == []
 
 
 def test_two_launchers_never_share_a_folder(here: Path) -> None:
     handle = hold_lock(RunPaths(here / "r").lock("launcher"))
-    with pytest.raises(Locked, match="still alive"), prepare.ready(["run_dir=r"], run=True):
+    with pytest.raises(Locked, match="still alive"), prepare.ready(compose(["run_dir=r"]), run=True):
         pass
     os.close(handle)
 
 
 def test_resume_tells_what_changed(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with prepare.ready(["run_dir=r", "train.steps=40"], run=True):
+    with prepare.ready(compose(["run_dir=r", "train.steps=40"]), run=True):
         pass
-    with prepare.ready(["run_dir=r", "resume=true", "train.steps=60"], run=True) as made:
+    with prepare.ready(compose(["run_dir=r", "resume=true", "train.steps=60"]), run=True) as made:
         assert made.config.train.steps == 60
-    assert "changed on resume: train.steps from 40 to 60" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert "changed on resume: train.steps from 40 to 60" in told and "resume from" not in told
+
+
+def test_stages_are_not_prepared_together(here: Path) -> None:
+    with pytest.raises(ValueError, match=r"\(warmup, ance, normalise, dual\) .* stage=NAME"):
+        prepare.main(["experiment=dance", "run_dir=r"])
+    assert list(here.iterdir()) == []
+    assert prepare.main(["experiment=dance", "stage=dual", "run_dir=r"]) == 0
+    assert schema.read(RunPaths(here / "r").config).loss.dual_weight == 0.1
+
+
+def test_d10_an_interrupted_child_takes_its_half_written_folder_along(tmp_path: Path) -> None:
+    busy = (
+        "import time\nfrom pathlib import Path\nfrom dance import artefact\nfrom launch import preparing\n"
+        "preparing._end_when_asked()\n"
+        f"with artefact.publishing(Path({str(tmp_path / 'text')!r}), 'text'):\n"
+        "    print('writing', flush=True)\n    time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"writing\n"
+    assert any(tmp_path.iterdir())
+    prepare._end(child)
+    assert child.returncode == 143
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_prepare_verb_shows_how_to_start_by_hand(here: Path, capfd: pytest.CaptureFixture[str]) -> None:

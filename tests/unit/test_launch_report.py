@@ -46,6 +46,26 @@ def test_a_long_run_shows_its_first_best_and_last() -> None:
         assert step in text
 
 
+def test_both_directions_are_shown_where_both_were_measured() -> None:
+    both = [record | {"d2q_ndcg@10": 0.33} for record in records(3)]
+    text = drawn(report.table(both, 20, BM25))
+    assert "d2q NDCG@10" in text and "0.3300" in text and "Coverage" not in text
+    assert "d2q" not in drawn(report.table(records(3), 20, BM25))
+    answers = drawn(report.table([record | {"coverage@20": 0.66} for record in records(2)], 10, None))
+    assert "Coverage@20" in answers and "0.6600" in answers
+
+
+def test_of_two_halves_the_one_is_reported_that_does_not_choose() -> None:
+    halves = [record | {"select_ndcg@10": 0.77, "report_ndcg@10": 0.55} for record in records(2)]
+    text = drawn(report.table(halves, 10, BM25 | {"report_ndcg@10": 0.44}))
+    assert "0.5500" in text and "0.4400" in text and "0.77" not in text and "0.4800" not in text
+    assert "the reporting half" in text
+
+
+def test_an_encoder_that_training_did_not_better_is_said_to_be_the_best() -> None:
+    assert "step 0 (before training, best)" in drawn(report.table(records(2), 0, None))
+
+
 def _lines(path: Path, lines: list[dict[str, object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
@@ -134,6 +154,14 @@ def test_how_a_run_ended(tmp_path: Path, phase: str, state: str) -> None:
     assert status.condition(paths) == state
     paths.finished.touch()
     assert status.condition(paths) == "finished"
+
+
+def test_a_damaged_status_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    paths = _started(tmp_path, "train")
+    paths.status("inferencer").write_bytes(b'{"role": "infer')
+    status.main(str(tmp_path))
+    shown = capfd.readouterr().out
+    assert f"{paths.status('inferencer')}: damaged" in shown and "trainer on h, process 7" in shown
 
 
 def test_status_of_no_run(tmp_path: Path) -> None:

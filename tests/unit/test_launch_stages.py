@@ -1,0 +1,276 @@
+"""Runs in stages: how they are composed and laid out, chained, cut off anywhere and gone on with."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dance import config as schema
+from dance.config import Config, Model
+from dance.paths import RunPaths
+from launch import prepare, stage_table, stages, status
+from launch.compose import compose, compose_stages
+from launch.stages import Ended
+
+NAMES = ["warmup", "ance", "normalise", "dual"]
+
+
+@pytest.mark.parametrize("name", ["dance", "dance_small"])
+def test_the_experiment_has_four_stages_in_order(name: str, tmp_path: Path) -> None:
+    assert list(compose_stages([f"experiment={name}"], tmp_path)) == NAMES
+
+
+def test_precedence_is_stage_over_experiment_and_the_command_line_over_both(tmp_path: Path) -> None:
+    def steps(*arguments: str) -> list[int]:
+        return [c.train.steps for c in compose_stages(["experiment=dance_small", *arguments], tmp_path).values()]
+
+    assert steps() == [200, 400, 200, 200]
+    assert steps("train.steps=50") == [50] * 4
+    assert steps("stages.ance.train.steps=90", "train.steps=50") == [50, 90, 50, 50]
+    batches = {c.train.batch for c in compose_stages(["experiment=dance_small"], tmp_path).values()}
+    assert batches == {64}, "what the stages leave out is the experiment's"
+
+
+def test_a_group_holds_for_all_stages_or_for_one(tmp_path: Path) -> None:
+    found = compose_stages(["experiment=dance", "negatives=random", "stages.ance.negatives=bm25"], tmp_path)
+    assert [c.sources.random for c in found.values()] == [1, 0, 1, 1]
+    assert found["ance"].sources.bm25 == 1 and found["ance"].sources.ann == 0
+
+
+def test_all_stages_share_the_folder_and_one_alone_is_a_plain_run(tmp_path: Path) -> None:
+    found = compose_stages(["experiment=dance"], tmp_path)
+    assert len({(c.run_dir, c.run_id) for c in found.values()}) == 1
+    alone = ["experiment=dance", "stage=dual", "stages.dual.seed=7"]
+    assert compose_stages(alone, tmp_path) == {}
+    assert stages.asked(alone, tmp_path) is None
+    assert (compose(alone, tmp_path).loss.dual_weight, compose(alone, tmp_path).seed) == (0.1, 7)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("stages.dula.train.steps=3", "did you mean dual"),
+        ("stage=dula", "did you mean dual"),
+        ("stages.dual.train.stesp=3", "did you mean train.steps"),
+        ("stages.dual.run_dir=x", "run_dir is of the whole run"),
+        ("stages.dual=3", "stages.NAME.KEY=VALUE"),
+        ("stages.dual.train.batch=0", "stage dual: train.batch"),
+        ("stages.dual.model.head=8", "stage dual: model.head=8, but the encoder comes from stage normalise with 768"),
+        ("stages.dual.model.normalize=false", "stage dual: model.normalize=false, but stage normalise learns unit"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(argument: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        stages.asked(["experiment=dance", argument], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stages_of_an_experiment_without_any(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="it has no stages"):
+        compose(["stages.dual.train.steps=3"], tmp_path)
+
+
+def test_a_stage_with_an_encoder_of_its_own_is_not_chained(tmp_path: Path) -> None:
+    typed = ["experiment=dance", "model.path=org/all", "stages.dual.model.path=org/own", "stages.dual.model.head=8"]
+    asked = stages.asked(typed, tmp_path)
+    assert asked is not None
+    assert [stage.chained for stage in asked[1].stages] == [False, True, True, False]
+    assert [stage.config.model.path for stage in asked[1].stages] == ["org/all"] * 3 + ["org/own"]
+
+
+@given(
+    st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), min_size=1, max_size=6, unique=True),
+    st.sets(st.integers(0, 5)),
+)
+def test_the_layout_is_a_chain_of_folders(names: list[str], own: set[int]) -> None:
+    configs = {name: Config(run_dir="/r/x", run_id="id") for name in names}
+    mine = {name for number, name in enumerate(names) if number in own}
+    laid = stages.lay_out(configs, mine).stages
+    assert [stage.folder for stage in laid] == [f"{n}-{name}" for n, name in enumerate(names, start=1)]
+    assert [stage.config.run_dir for stage in laid] == [f"/r/x/{stage.folder}" for stage in laid]
+    assert len({stage.config.run_id for stage in laid}) == len(names)
+    assert [stage.chained for stage in laid] == [n > 0 and name not in mine for n, name in enumerate(names)]
+
+
+def test_unit_length_may_come_but_not_go() -> None:
+    plain, unit = (Config(run_dir="/r", run_id="i", model=Model(normalize=normalize)) for normalize in (False, True))
+    assert len(stages.lay_out({"a": plain, "b": unit}, set()).stages) == 2
+    with pytest.raises(ValueError, match="they stay so"):
+        stages.lay_out({"a": unit, "b": plain}, set())
+
+
+class Runner:
+    """Leaves in a stage's folder what a run would; ends with a code of its own where it is told to."""
+
+    def __init__(self, cut: str = "", code: int = 143) -> None:
+        self.cut, self.code, self.seen = cut, code, []
+
+    def __call__(self, config: Config, later: list[Config]) -> Ended:
+        paths = RunPaths(Path(config.run_dir or ""))
+        self.seen.append((paths.root.name, config.model.path, config.resume, config.train.steps, len(later)))
+        paths.root.mkdir(exist_ok=True)
+        schema.write(config, paths.config)
+        if self.cut and paths.root.name.endswith(self.cut):
+            return Ended(self.code)
+        encoder = paths.published("encoders", 20)
+        encoder.mkdir(parents=True)
+        (encoder / "manifest.json").write_text("{}")
+        paths.best.write_bytes(b'{"step":20,"ndcg@10":0.5}')
+        paths.metrics("inferencer").parent.mkdir()
+        records = [{"step": step, "ndcg@10": 0.1 + step / 100, "d2q_ndcg@10": 0.2} for step in (0, 20)]
+        paths.metrics("inferencer").write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in records))
+        paths.finished.touch()
+        return Ended(0, {"ndcg@10": 0.7})
+
+
+TYPED = ["experiment=dance_small", "run_dir=r"]
+
+
+def go(tmp_path: Path, runner: Runner, *arguments: str) -> int:
+    asked = stages.asked(arguments, tmp_path)
+    assert asked is not None
+    return stages.follow(*asked, runner)
+
+
+def test_each_stage_starts_from_the_best_encoder_of_the_one_before(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runner = Runner()
+    assert go(tmp_path, runner, *TYPED) == 0
+    folders = [f"{n}-{name}" for n, name in enumerate(NAMES, start=1)]
+    assert [seen[0] for seen in runner.seen] == folders
+    encoders = [str(tmp_path / "r" / folder / "encoders" / "step_00000020") for folder in folders]
+    assert [seen[1] for seen in runner.seen][1:] == encoders[:-1]
+    assert [seen[4] for seen in runner.seen] == [3, 2, 1, 0]
+    shown = capfd.readouterr().out
+    assert all(encoder in shown for encoder in encoders)
+    assert "0.1000" in shown and "0.3000" in shown and "0.7000" in shown and "d2q" in shown
+
+
+@pytest.mark.parametrize("cut", NAMES)
+def test_cut_off_in_any_stage_it_goes_on_there(cut: str, tmp_path: Path) -> None:
+    place = NAMES.index(cut)
+    assert go(tmp_path, Runner(cut), *TYPED) == 143
+    after = Runner()
+    assert go(tmp_path, after, "resume=true", "run_dir=r") == 0
+    assert [seen[0].partition("-")[2] for seen in after.seen] == NAMES[place:]
+    assert [seen[2] for seen in after.seen] == [True] + [False] * (3 - place)
+    assert go(tmp_path, again := Runner(), "resume=true", "run_dir=r") == 0
+    assert again.seen == []
+
+
+def test_resume_changes_what_is_not_finished_and_nothing_else(tmp_path: Path) -> None:
+    go(tmp_path, Runner("normalise"), *TYPED)
+    typed = ["resume=true", "run_dir=r", "train.steps=300", "stages.dual.train.steps=500"]
+    assert go(tmp_path, after := Runner(), *typed) == 0
+    assert [(seen[0], seen[3]) for seen in after.seen] == [("3-normalise", 300), ("4-dual", 500)]
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("stages.warmup.train.steps=9", "stage warmup is finished"),
+        ("stages.wramup.train.steps=9", "did you mean warmup"),
+        ("seed=3", "seed cannot change"),
+        ("stages.dual.seed=3", "seed cannot change"),
+    ],
+)
+def test_resume_refuses_the_rest(argument: str, message: str, tmp_path: Path) -> None:
+    go(tmp_path, Runner("normalise"), *TYPED)
+    with pytest.raises(ValueError, match=message):
+        stages.asked(["resume=true", "run_dir=r", argument], tmp_path)
+
+
+def test_a14_a_used_folder_is_refused(tmp_path: Path) -> None:
+    go(tmp_path, Runner("ance"), *TYPED)
+    with pytest.raises(ValueError, match="add resume=true"):
+        stages.asked(TYPED, tmp_path)
+
+
+def test_a_folder_made_for_nothing_is_gone(tmp_path: Path) -> None:
+    def refused(config: Config, later: list[Config]) -> Ended:
+        raise prepare.Refused(2)
+
+    asked = stages.asked(TYPED, tmp_path)
+    assert asked is not None
+    with pytest.raises(prepare.Refused):
+        stages.follow(*asked, refused)
+    assert not (tmp_path / "r").exists()
+
+
+def test_every_stage_is_checked_before_the_first_one(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent")
+    runner = Runner()
+    with pytest.raises(ValueError, match=f"stage dual: .*{absent}"):
+        go(tmp_path, runner, *TYPED, f"stages.dual.model.path={absent}")
+    assert runner.seen == [] and not (tmp_path / "r").exists()
+
+
+def test_a_stage_without_its_encoder_stops_the_next(tmp_path: Path) -> None:
+    go(tmp_path, Runner("ance"), *TYPED)
+    RunPaths(tmp_path / "r" / "1-warmup").best.unlink()
+    (tmp_path / "r" / "2-ance" / "config.yaml").unlink()
+    with pytest.raises(ValueError, match="1-warmup is finished, but its best encoder is not there"):
+        go(tmp_path, Runner(), "resume=true", "run_dir=r")
+
+
+def test_status_tells_the_stages_and_the_one_at_work(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    go(tmp_path, Runner("ance"), *TYPED)
+    capfd.readouterr()
+    status.main(str(tmp_path / "r"))
+    shown = capfd.readouterr().out
+    assert "1-warmup: finished, held-out NDCG@10 0.3000" in shown
+    assert "2-ance: not started" in shown and "3-normalise: to come" in shown
+    assert str(tmp_path / "r" / "2-ance") in shown
+
+
+def test_status_between_two_stages_and_at_the_end(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    go(tmp_path, Runner("ance"), *TYPED)
+    (tmp_path / "r" / "2-ance" / "config.yaml").unlink()
+    assert status.main(str(tmp_path / "r")) == 1
+    assert f"dance run resume=true run_dir={tmp_path / 'r'}" in capfd.readouterr().out
+    go(tmp_path, Runner(), "resume=true", "run_dir=r")
+    assert status.main(str(tmp_path / "r")) == 0
+
+
+def test_the_last_stage_with_an_encoder_is_evaluated(tmp_path: Path) -> None:
+    go(tmp_path, Runner("normalise"), *TYPED)
+    root = RunPaths(tmp_path / "r")
+    assert stages.last(root).root.name == "2-ance"
+    assert stages.last(RunPaths(root.root / "1-warmup")).root.name == "1-warmup"
+    assert RunPaths(root.root / "3-normalise").whole == root.root and root.whole == root.root
+
+
+def test_a_damaged_list_of_stages_is_named(tmp_path: Path) -> None:
+    (tmp_path / "stages.json").write_text("{")
+    with pytest.raises(ValueError, match="stages.json"):
+        status.main(str(tmp_path))
+
+
+def test_static_stages_hand_on_their_last_encoder(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    for step in (0, 40):
+        (encoder := paths.published("encoders", step)).mkdir(parents=True)
+        (encoder / "manifest.json").write_text("{}")
+    config = Config(schedule="static")
+    assert stages.best_encoder(paths, config) == paths.published("encoders", 40)
+    (paths.evaluation / "step_00000040-dev").mkdir(parents=True)
+    (paths.evaluation / "step_00000040-dev" / "metrics.json").write_text('{"ndcg@10":0.25}')
+    assert stage_table.line("a", paths, config).after == {"ndcg@10": 0.25}
+
+
+def test_the_table_takes_the_half_that_did_not_choose() -> None:
+    record = {"ndcg@10": 0.9, "report_ndcg@10": 0.4, "report_d2q_ndcg@10": 0.3}
+    line = stage_table.Line("a", 20, record, record, None)
+    console = Console(file=io.StringIO(), width=100)
+    console.print(stage_table.table([line], {"ndcg@10": 0.9, "report_ndcg@10": 0.5}))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "0.4000" in shown and "0.3000" in shown and "0.5000" in shown and "0.9" not in shown
+    assert "the reporting half" in shown
