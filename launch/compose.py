@@ -22,9 +22,10 @@ from dance.paths import RunPaths
 from . import overrides
 
 _PATHS = ("run_dir", "data.path", "data.prepared", "exchange.keys")
-# What a resumed run may change: where and how long it runs, not what it computes.
-_RESUMABLE = ("launch.", "exchange.", "encode.", "train.steps", "train.log_every", "handover.keep",
-              "checkpoint.keep", "run_dir", "resume")  # fmt: skip
+# What a resumed run may change: where and how long it runs, what a refresh costs and what is scored, not what is
+# learnt nor from which batches.
+_RESUMABLE = ("launch.", "exchange.", "encode.", "refresh.", "evaluate.", "train.steps", "train.log_every",
+              "handover.keep", "checkpoint.keep", "run_dir", "resume")  # fmt: skip
 
 
 def compose(arguments: Sequence[str], folder: Path | None = None) -> Config:

@@ -15,10 +15,10 @@ import msgspec
 from dance.config import Config, Section
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
-EXPERIMENT, NEGATIVES, STAGE, STAGES = "experiment", "negatives", "stage", "stages"
+EXPERIMENT, NEGATIVES, BATCHES, STAGE, STAGES = "experiment", "negatives", "batches", "stage", "stages"
 # Not of one stage.
 _OF_THE_WHOLE = (EXPERIMENT, "run_dir", "run_id", "resume", "prepared")
-_GROUPS = (EXPERIMENT, NEGATIVES)  # folders of conf/, of which one file is chosen by KEY=NAME
+_GROUPS = (EXPERIMENT, NEGATIVES, BATCHES)  # folders of conf/, of which one file is chosen by KEY=NAME
 
 
 @functools.cache
@@ -54,8 +54,8 @@ def read_arguments(arguments: Iterable[str]) -> dict[str, str]:
             refuse_unknown(own)
         if stage and own in _OF_THE_WHOLE:
             raise ValueError(f"{key}: {own} is of the whole run, not of a stage: write {own}={value}")
-        if own == NEGATIVES:
-            _refuse_unknown_choice(NEGATIVES, value)
+        if own in (NEGATIVES, BATCHES):
+            _refuse_unknown_choice(own, value)
         given[key] = value
     return given
 

@@ -23,6 +23,7 @@ _OTHERS = (  # not of every text
     ("Coverage@20", "coverage@20"),
     ("Coverage@100", "coverage@100"),
 )
+SAMPLE = "sample_"  # prefix of metrics over a sample of the corpus, never comparable with full ones
 REPORT = "report_"  # prefix of metrics over the half of the held-out queries that does not choose the encoder
 
 
@@ -35,6 +36,17 @@ def measured(record: Mapping[str, Any], key: str) -> float | None:
     """Over the reporting half where the held-out queries are split, over all of them elsewhere."""
     found: float | None = record.get(REPORT + key, record.get(key))
     return found
+
+
+def scored(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that tell how good an encoder is over the full corpus; some refreshes only mine."""
+    keys = [key for _, key in (*_METRICS, *_OTHERS)]
+    return [record for record in records if any(measured(record, key) is not None for key in keys)]
+
+
+def apart(record: Mapping[str, Any]) -> bool:
+    """Whether it is of an evaluation by itself, which is not part of a refresh."""
+    return "evaluate_seconds" in record and "refresh_seconds" not in record
 
 
 def panel(seen: Snapshot, title: str, bm25: float | None, width: int | None = None) -> RenderableType:
@@ -72,19 +84,22 @@ def one_line(seen: Snapshot) -> str:
 
 
 def refresh_line(record: Mapping[str, Any]) -> str:
-    """One refresh that has ended."""
+    """One refresh, or evaluation apart from it, that has ended."""
     times = [
         f"{name} {record[key]:.1f} s"
         for name, key in (
             ("encode", "encode_seconds"),
             ("search", "search_seconds"),
             ("mine", "mine_seconds"),
+            ("evaluate", "evaluate_seconds"),
         )
         if key in record
     ]
     known = [(name, measured(record, key)) for name, key in metrics([record])]
-    told = [f"{name} {value:.3f}" for name, value in known if value is not None]
-    return f"refresh of step {record['step']}: {', '.join(told)} ({', '.join(times)})"
+    known += [(f"{name} on a sample", record.get(f"{SAMPLE}{key}")) for name, key in _METRICS]
+    told = ", ".join(f"{name} {value:.3f}" for name, value in known if value is not None)
+    what = "evaluation" if apart(record) else "refresh"
+    return f"{what} of step {record['step']}: {told or 'mined'} ({', '.join(times)})"
 
 
 def dev_line(seen: Snapshot, bm25: float | None) -> str:

@@ -14,7 +14,7 @@ from dance.config import Config
 from dance.paths import RunPaths, newest, step_name
 
 from . import terminal
-from .picture import REPORT, clock, measured, metrics
+from .picture import REPORT, apart, clock, measured, metrics, scored
 
 if TYPE_CHECKING:
     from dance.corpus.collection import Collection
@@ -31,8 +31,8 @@ def report(
     """To stdout. Nothing is shown of what does not exist; ``brief`` shows figures alone."""
     records = tracking.read_lines(paths.metrics("inferencer"))
     best = best_step(paths)
-    if records:
-        terminal.show(table(records, best, bm25))
+    if full := scored(records):
+        terminal.show(table(full, best, bm25))
     for line in summary(paths, records, seconds):
         terminal.show(line)
     if brief:
@@ -48,7 +48,7 @@ def report(
 
 
 def table(records: Sequence[Mapping[str, Any]], best: int | None, bm25: Mapping[str, float] | None) -> Table:
-    """One row per refresh: the first, the best, the last, and what fits between."""
+    """One row per scored encoder: the first, the best, the last, and what fits between."""
     columns = metrics(records)
     half = " (the reporting half)" if any(key.startswith(REPORT) for key in records[-1]) else ""
     shown = Table(title=f"held-out queries{half} over the full corpus", title_justify="left")
@@ -74,9 +74,8 @@ def summary(paths: RunPaths, records: Sequence[Mapping[str, Any]], seconds: floa
     wall = sum(record.get("seconds", 0.0) for record in trained)
     held = sum(record.get("wait_seconds", 0.0) + record.get("adopt_seconds", 0.0) for record in trained)
     share = f"; the Trainer spent {held / wall:.1%} of its time waiting for and adopting them" if wall else ""
-    return [
-        f"{clock(seconds)} in all, {len(records)} refreshes, negatives adopted {len(adopted)} times{share}",
-    ]
+    refreshes = sum(not apart(record) for record in records)
+    return [f"{clock(seconds)} in all, {refreshes} refreshes, negatives adopted {len(adopted)} times{share}"]
 
 
 def best_step(paths: RunPaths) -> int | None:

@@ -14,7 +14,7 @@ from dance.config import Config
 
 from . import terminal
 from .compose import compose_stages, flat
-from .overrides import NEGATIVES, choices, experiments
+from .overrides import BATCHES, NEGATIVES, choices, experiments
 
 
 def main() -> int:
@@ -22,6 +22,7 @@ def main() -> int:
         terminal.show(f"{key}={_plain(default)}" + (f"\n    {text}" if text else ""))
     terminal.show(f"\nexperiment=NAME changes several at once: {', '.join(experiments())}")
     terminal.show(f"negatives=NAME says where negatives come from: {', '.join(choices(NEGATIVES))}")
+    terminal.show(f"batches=NAME says how examples come together: {', '.join(choices(BATCHES))}")
     terminal.show("stages of an experiment: stages.NAME.KEY=VALUE is for one of them, stage=NAME runs it alone")
     for name in experiments():
         if found := compose_stages([f"experiment={name}"]):

@@ -14,7 +14,7 @@ from dance.config import Config
 from dance.paths import RunPaths, newest, step_name
 
 from . import terminal
-from .picture import REPORT, measured
+from .picture import REPORT, measured, scored
 from .report import best_step
 
 _COLUMNS = (("q2d NDCG@10", "ndcg@10"), ("d2q NDCG@10", "d2q_ndcg@10"))
@@ -31,8 +31,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def line(name: str, paths: RunPaths, config: Config) -> Line:
-    """From what the Inferencer recorded: its first record, and that of the encoder that is handed on."""
-    records = tracking.read_lines(paths.metrics("inferencer"))
+    """From what the Inferencer recorded: the first that was scored, and that of the encoder that is handed on."""
+    records = scored(tracking.read_lines(paths.metrics("inferencer")))
     static = config.schedule == "static"
     step = newest(paths.encoders) if static else best_step(paths)
     after = _scored_last(paths, config, step) if static else _of(records, step)

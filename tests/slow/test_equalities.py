@@ -21,12 +21,21 @@ def compared(run_paths):
     return [{key: record.get(key) for key in COMPARED} for record in records(run_paths)]
 
 
-@pytest.mark.parametrize("trainers", [1, 2])
-def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, trainers):
-    straight = make_run(tmp_path, run_dir=str(tmp_path / "straight"), schedule="sync")
+SHAPES = {
+    "ann": {},
+    "maxp_dual": {"model": {"document_max_tokens": 12, "chunks": 3}, "loss": {"dual_weight": 0.1}},
+    "two_towers_mixed": {"model": {"towers": "two"}, "sources": {"bm25": 1.0, "random": 0.5}},
+    "tele_dual": {"draw": {"lookahead": 0.3}, "sources": {"bm25": 0.5}, "loss": {"dual_weight": 0.1}},
+}
+
+
+@pytest.mark.parametrize("shape, trainers", [("ann", 1), ("ann", 2), ("maxp_dual", 2), ("two_towers_mixed", 1)])
+def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, shape, trainers):
+    straight = make_run(tmp_path, run_dir=str(tmp_path / "straight"), schedule="sync", **SHAPES[shape])
     run(straight, trainers)
 
-    cut = make_run(tmp_path, run_dir=str(tmp_path / "cut"), schedule="sync", run_id="cut")
+    cut_id = f"cut-{os.getpid()}"
+    cut = make_run(tmp_path, run_dir=str(tmp_path / "cut"), schedule="sync", run_id=cut_id, **SHAPES[shape])
     roles = start("trainer", cut, trainers), start("inferencer", cut)
     wait_until(lambda: any(record["step"] >= 17 for record in records(cut)), "step 17")
     for role in roles:
@@ -42,14 +51,6 @@ def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, trainers):
     whole, resumed = (load_file(r.checkpoints / "step_00000040" / "state.safetensors") for r in (straight, cut))
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-
-
-SHAPES = {
-    "ann": {},
-    "maxp_dual": {"model": {"document_max_tokens": 12, "chunks": 3}, "loss": {"dual_weight": 0.1}},
-    "two_towers_mixed": {"model": {"towers": "two"}, "sources": {"bm25": 1.0, "random": 0.5}},
-    "tele_dual": {"draw": {"lookahead": 0.3}, "sources": {"bm25": 0.5}, "loss": {"dual_weight": 0.1}},
-}
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -16,6 +16,7 @@ from dance.paths import RunPaths
 from dance.progress import Progress
 from dance.stopping import hold_lock
 from launch import report, status
+from launch.picture import refresh_line, scored
 
 BM25 = {"ndcg@10": 0.48, "mrr@10": 0.4, "recall@100": 0.9}
 
@@ -167,3 +168,12 @@ def test_a_damaged_status_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[
 def test_status_of_no_run(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no such file; a run folder is made by"):
         status.main(str(tmp_path))
+
+
+def test_lines_without_metrics_are_refreshes_and_no_rows() -> None:
+    mined = {"step": 50, "refresh_seconds": 2.0, "sample_ndcg@10": 0.9}
+    alone = {"step": 100, "ndcg@10": 0.5, "evaluate_seconds": 9.0}
+    assert scored([mined, alone]) == [alone]
+    assert refresh_line(mined) == "refresh of step 50: NDCG@10 on a sample 0.900 ()"
+    assert refresh_line(alone) == "evaluation of step 100: NDCG@10 0.500 (evaluate 9.0 s)"
+    assert refresh_line({"step": 25, "mine_seconds": 0.1}) == "refresh of step 25: mined (mine 0.1 s)"
