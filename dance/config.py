@@ -147,6 +147,16 @@ class Config(Section, frozen=True):
             return self.handover.every - 1
         return self.negatives.max_staleness if self.schedule == "async" else None
 
+    @property
+    def parts(self) -> int:
+        """Slices that the corpus is cut into, one for each refresh; 1 has it whole."""
+        return max(1, round(1 / self.refresh.fraction))
+
+    @property
+    def depth(self) -> int:
+        """Candidates that a search by the encoder gives: of a slice as large a share of ``negatives.topk``."""
+        return self.negatives.topk if self.parts == 1 else max(4, round(self.negatives.topk / self.parts))
+
     def check(self) -> None:
         """Refuse what single fields cannot. Raises ValueError that names the keys and the remedy."""
         for refuse in rules.ALL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,28 @@ def no_contrast(config: Config) -> None:
         raise ValueError("loss.across_ranks=true widens in-batch documents: set loss.in_batch=true as well")
 
 
+def weights(config: Config) -> None:
+    """From the first step on there must be something to learn from."""
+    loss = config.loss
+    distill = loss.distill_weight if loss.distill != "none" else 0.0
+    steady = loss.q2d_weight + distill + loss.alignment + loss.uniformity
+    if not steady + loss.dual_weight:
+        raise ValueError(
+            "nothing is learnt: loss.q2d_weight, loss.dual_weight, loss.alignment and loss.uniformity are 0, and no "
+            "loss.distill has a weight: raise one of them, loss.q2d_weight=1 for document retrieval"
+        )
+    if not steady and loss.dual_ramp_steps:
+        raise ValueError(
+            "loss.dual_weight is all that is learnt from, so that it cannot rise from 0: set loss.dual_ramp_steps=0, "
+            "or raise loss.q2d_weight"
+        )
+    if loss.learn_temperature and not loss.q2d_weight + loss.dual_weight + distill:
+        raise ValueError(
+            "loss.learn_temperature=true, but nothing that is learnt has a temperature: set it to false, or raise "
+            "loss.q2d_weight"
+        )
+
+
 def temperature(config: Config) -> None:
     if config.loss.learn_temperature and not COLDEST <= config.loss.temperature <= HOTTEST:
         raise ValueError(
@@ -54,6 +77,17 @@ def sources(config: Config) -> None:
         raise ValueError(
             "negatives are asked for, but all of sources.ann, sources.bm25, sources.random and sources.given are 0: "
             "raise one, or set negatives.per_example=0 negatives.queries_per_example=0 loss.in_batch=true"
+        )
+
+
+def query_sources(config: Config) -> None:
+    """The data gives negative documents, never negative queries."""
+    loss, source = config.loss, config.sources
+    asked = loss.dual_weight and config.negatives.queries_per_example and not loss.in_batch
+    if asked and not source.ann + source.bm25 + source.random + config.draw.lookahead:
+        raise ValueError(
+            "loss.dual_weight needs queries that oppose a document's, and sources.given has none: set sources.ann, "
+            "bm25 or random as well (stages.NAME.sources.ann=1 for a stage alone), or loss.in_batch=true"
         )
 
 
@@ -104,10 +138,86 @@ def draw(config: Config) -> None:
             f"draw.momentum={config.draw.momentum} keeps a part of the former table, which holds other queries: set "
             "negatives.queries_per_refresh=1, or draw.momentum=0"
         )
+    if config.draw.momentum == 1:
+        raise ValueError(
+            "draw.momentum=1 takes all from the former table, and the first refresh has none: set it below 1, or to 0 "
+            "to draw all anew"
+        )
     if config.draw.momentum + config.draw.lookahead > 1:
         raise ValueError("draw.momentum and draw.lookahead are shares of one draw: together at most 1")
     if config.negatives.queries_per_refresh <= 0:
         raise ValueError("negatives.queries_per_refresh must be over 0: no query would ever have negatives")
+
+
+def batches(config: Config) -> None:
+    """Groups are hard because their documents oppose each other, and come whole."""
+    if config.batches.how == "ordinary":
+        return
+    if not config.loss.in_batch:
+        raise ValueError(
+            "batches.how=hard_groups makes the documents of a batch oppose each other: set loss.in_batch=true as "
+            "well, or batches.how=ordinary"
+        )
+    if config.batches.group_size > config.train.batch:
+        raise ValueError(
+            f"batches.group_size={config.batches.group_size} pairs do not fit into train.batch={config.train.batch} "
+            "examples: lower the first or raise the second"
+        )
+
+
+def refresh(config: Config) -> None:
+    """A slice of the corpus must be one, and leave something to draw from."""
+    share, negatives = config.refresh.fraction, config.negatives
+    if share == 1:
+        return
+    if config.parts == 1:
+        raise ValueError(
+            f"refresh.fraction={share} cuts the corpus into a single slice: set it to 1, or to 0.5 or less"
+        )
+    if config.evaluate.every is None:
+        raise ValueError(
+            f"refresh.fraction={share} lets no refresh see the whole corpus, so that full evaluations need an interval "
+            "of their own: set evaluate.every to a multiple of handover.every"
+        )
+    dual = bool(config.loss.dual_weight)
+    if (negatives.per_example or dual) and share * negatives.topk < 4:
+        raise ValueError(
+            f"refresh.fraction={share} leaves {share * negatives.topk:g} of negatives.topk={negatives.topk} candidates "
+            f"to a slice, at least 4 are needed: raise negatives.topk to {math.ceil(4 / share)}, or refresh.fraction "
+            f"to {4 / negatives.topk:g}"
+        )
+    if negatives.per_example and config.filters.skip >= config.depth:
+        raise ValueError(
+            f"filters.skip={config.filters.skip} leaves nothing of the {config.depth} candidates of a slice: lower it, "
+            "or raise refresh.fraction or negatives.topk"
+        )
+    _few(config, dual)
+
+
+def _few(config: Config, dual: bool) -> None:
+    """Where the encoder alone gives candidates, a slice must have as many as an example wants."""
+    others = config.sources.bm25 + config.sources.random + config.sources.given + config.draw.momentum
+    for key, used in (("per_example", True), ("queries_per_example", dual)):
+        wanted = getattr(config.negatives, key)
+        if used and not others and wanted > config.depth:
+            raise ValueError(
+                f"negatives.{key}={wanted} exceeds the {config.depth} candidates of a slice: lower it, or raise "
+                "refresh.fraction or negatives.topk"
+            )
+
+
+def evaluate(config: Config) -> None:
+    every, handover = config.evaluate.every, config.handover.every
+    if every is not None and every % handover:
+        raise ValueError(
+            f"evaluate.every={every} must be a multiple of handover.every={handover}, since encoders of no other step "
+            f"are there to be scored: set it to {max(1, round(every / handover)) * handover}"
+        )
+    if config.evaluate.fraction is not None and config.refresh.fraction == 1:
+        raise ValueError(
+            f"evaluate.fraction={config.evaluate.fraction} is for refreshes that do not see the whole corpus: lower "
+            "refresh.fraction, or set evaluate.fraction=null"
+        )
 
 
 def text(config: Config) -> None:
@@ -123,4 +233,7 @@ def text(config: Config) -> None:
             raise ValueError(f"model.{key} leaves no room for text between the special tokens: at least 4")
 
 
-ALL = (no_contrast, temperature, schedule, sources, staleness, kept, draw, text)
+ALL = (
+    no_contrast, weights, temperature, schedule, sources, query_sources, staleness, kept, draw, refresh, evaluate,
+    batches, text,
+)  # fmt: skip

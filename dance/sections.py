@@ -68,6 +68,10 @@ class Model(Section, frozen=True):
     # "titled": every chunk is a whole input with title and special tokens. "raw": the ids of the
     # document are cut every document_max_tokens, as in ANCE's public code.
     chunking: Literal["titled", "raw"] = "titled"
+    # A document to an input: "pair", title and text as the model's two texts; "joined", one sequence with a separator
+    # between two fields, lines of a title being fields (ANCE and DANCE, documents: url, title, body); "spelt", the
+    # same with the letters "<sep>" for the separator, as public document encoders of 2020 were trained.
+    document_template: Literal["pair", "joined", "spelt"] = "pair"
     # Put before every query and document, as some encoders were trained ("query: ").
     query_prompt: str = ""
     document_prompt: str = ""
@@ -86,6 +90,8 @@ class Loss(Section, frozen=True):
     temperature: Positive = 1.0
     # The temperature is learnt, from the one given.
     learn_temperature: bool = False
+    # Weight of document retrieval; 0 beside loss.distill learns from the teacher alone.
+    q2d_weight: NonNegative = 1.0
     # Weight of query retrieval beside document retrieval (DANCE: 0.1).
     dual_weight: NonNegative = 0.0
     # Steps over which dual_weight rises from 0; 0 has it whole from the start.
@@ -94,6 +100,7 @@ class Loss(Section, frozen=True):
     alignment: NonNegative = 0.0
     uniformity: NonNegative = 0.0
     # Learn from the teacher's scores of the data too: margins by squared error, or softmax by divergence.
+    # Our scores are divided by loss.temperature for it, the teacher's are taken as they are in the data.
     distill: Literal["none", "margin_mse", "kl"] = "none"
     distill_weight: NonNegative = 1.0
 
@@ -133,7 +140,7 @@ class Filters(Section, frozen=True):
 
     # Best ranks skipped.
     skip: Natural = 0
-    # Texts equal to a positive's, case, white space and punctuation aside.
+    # Texts equal to a positive's, case, white space and punctuation aside, and positives of an equal query.
     copies: bool = True
     # Candidates that score over the positive's score less this; null leaves all in.
     margin: float | None = None
@@ -178,6 +185,8 @@ class Train(Section, frozen=True):
     accumulation: Count = 1
     # LAMB is what the papers take.
     optimizer: Literal["adamw", "lamb"] = "adamw"
+    # What the norm of a tensor counts for at most in LAMB's ratio (ANCE's code: 10); null has no bound.
+    lamb_bound: Positive | None = None
     # Peak learning rate.
     learning_rate: Positive = 1e-6
     # Rate of each layer as a share of that of the layer above it; 1 has one rate for all.

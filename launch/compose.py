@@ -64,13 +64,18 @@ def sets(arguments: Sequence[str], stage: str, key: str) -> bool:
     return key in overrides.of_stage(given, stage) or key in flat(_deltas(given)[stage])
 
 
-def changed(before: Config, given: Mapping[str, str], folder: Path | None = None) -> Config:
-    """A run's settings with what a resume may change. Raises ValueError for any other key."""
-    if fixed := [key for key in given if not key.startswith(_RESUMABLE)]:
+def changed(before: Config, given: Mapping[str, str], folder: Path | None = None, begun: bool = True) -> Config:
+    """A run's settings with what a resume may change: of one that has not ``begun``, all. Checked again.
+
+    Raises ValueError for any other key, and for values that do not go together.
+    """
+    if fixed := [key for key in given if begun and not key.startswith(_RESUMABLE)]:
         raise ValueError(
             f"resume continues the run exactly as it was: {', '.join(fixed)} cannot change; "
             "leave that out, or start a new run"
         )
+    # A file of conf/ comes on top of what is there, below single keys.
+    given = {f"+{key}" if key in overrides.GROUPS else key: value for key, value in given.items()}
     plain = _hydra("resumed", {"resumed": msgspec.to_builtins(before)}, given)
     _make_absolute(plain, folder or Path.cwd())
     return schema.from_plain(plain)

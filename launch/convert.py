@@ -1,6 +1,7 @@
 """The `convert` verb: public ANCE, DANCE and DPR checkpoints to encoders and back.
 
 dance convert from=CHECKPOINT to=FOLDER layout=ance|dance|dpr [model.path=BASE] [model.chunks=4 model.chunking=raw]
+              [model.document_template=spelt|joined]
 dance convert from=ENCODER to=CHECKPOINT layout=... export=true
 """
 

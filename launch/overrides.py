@@ -17,8 +17,8 @@ from dance.config import Config, Section
 CONF = Path(__file__).resolve().parent.parent / "conf"
 EXPERIMENT, NEGATIVES, BATCHES, STAGE, STAGES = "experiment", "negatives", "batches", "stage", "stages"
 # Not of one stage.
-_OF_THE_WHOLE = (EXPERIMENT, "run_dir", "run_id", "resume", "prepared")
-_GROUPS = (EXPERIMENT, NEGATIVES, BATCHES)  # folders of conf/, of which one file is chosen by KEY=NAME
+OF_THE_WHOLE = (EXPERIMENT, "run_dir", "run_id", "resume", "prepared")
+GROUPS = (EXPERIMENT, NEGATIVES, BATCHES)  # folders of conf/, of which one file is chosen by KEY=NAME
 
 
 @functools.cache
@@ -52,11 +52,16 @@ def read_arguments(arguments: Iterable[str]) -> dict[str, str]:
         stage, own = _split(key)
         if own != STAGE or stage:
             refuse_unknown(own)
-        if stage and own in _OF_THE_WHOLE:
+        if stage and own in OF_THE_WHOLE:
             raise ValueError(f"{key}: {own} is of the whole run, not of a stage: write {own}={value}")
         if own in (NEGATIVES, BATCHES):
             _refuse_unknown_choice(own, value)
         given[key] = value
+    if STAGE in given and resumes(given):
+        raise ValueError(
+            f"{STAGE}={given[STAGE]} with resume=true: resume the whole run by its run_dir alone, which goes on in the "
+            "stage that was cut off, or give the stage's own folder (RUN/4-dual) as run_dir"
+        )
     return given
 
 
@@ -88,7 +93,7 @@ def refuse_unknown_stages(given: Mapping[str, str], name: str, stages: Iterable[
 def refuse_unknown(key: str) -> None:
     """Raises ValueError that names the nearest known key."""
     known = fields()
-    if key in known or key in _GROUPS:
+    if key in known or key in GROUPS:
         return
     if inside := [name for name in known if name.startswith(f"{key}.")]:
         raise ValueError(f"{key} is a group of settings; set one of them: {', '.join(inside)}")

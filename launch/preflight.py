@@ -15,12 +15,13 @@ from dance.paths import RunPaths
 
 _STATES = 3  # weights and two moments, float32
 _FLOAT = 4  # bytes
+_LINE = 48  # bytes of a line of a run file, about
 
 _INSTALLED = 120_000_000  # bytes of the Python files that are installed beside us, about
 # Files of text, of whatever layout; judgements and lists of negatives are small beside them, or not kept whole.
 _TEXTS = ("corpus.jsonl", "collection.tsv", "msmarco-docs.tsv", "psgs_w100.tsv", "*queries")
 _PACKED = 3  # text is about so much longer than its .gz
-_SMALLER_RUN = "set run_dir on a larger disk, or lower handover.keep and checkpoint.keep"
+_SMALLER_RUN = "set run_dir on a larger disk, or lower handover.keep, checkpoint.keep or evaluate.depth"
 
 
 def check(config: Config, paths: RunPaths, both_here: bool = True) -> None:
@@ -79,15 +80,20 @@ def weight_bytes(hidden: int, layers: int, vocabulary: int, head: int | None) ->
     return _FLOAT * (12 * hidden * hidden * layers + vocabulary * hidden + hidden * (head or 0))
 
 
-def needed_bytes(config: Config, weights: int, width: int, vectors: int, queries: int) -> int:
-    """What a run writes at most at one time; ``vectors`` are the corpus's, ``queries`` the training queries."""
+def needed_bytes(config: Config, weights: int, width: int, vectors: int, queries: int, ranked: int = 0) -> int:
+    """What a run writes at most at one time; ``vectors`` are the corpus's, ``queries`` the training queries.
+
+    ``ranked``: lines of the run files of one evaluation; those of all evaluations are kept.
+    """
     train, negatives = config.train, config.negatives
     encoders = weights * (_kept(config.handover.keep, train.steps // config.handover.every) + 2)
     checkpoints = _STATES * weights * (_kept(config.checkpoint.keep, train.steps // config.checkpoint.every) + 1)
     embeddings = vectors * width * _FLOAT
     directions = 2 if config.loss.dual_weight else 1
     tables = 3 * directions * queries * negatives.sample * (8 + _FLOAT)
-    return encoders + checkpoints + embeddings + tables
+    every = config.evaluate.every or config.handover.every
+    evaluations = 2 if config.schedule == "static" else 1 + train.steps // every
+    return encoders + checkpoints + embeddings + tables + _LINE * ranked * evaluations
 
 
 def text_bytes(config: Config) -> int:

@@ -76,12 +76,15 @@ def make_ready(request: Request) -> Answer:
     """Encoder checked, text read and tokenised, room on disk, BM25. Raises ValueError."""
     from dance.corpus.prepare import Prepared, prepare
     from dance.encoder import files
+    from dance.learning import teaching
 
     config = request.config
     outline = files.check(config.model)
     for stage in request.later:
         files.check(stage.model)
     prepared = Prepared.open(prepare(config, None, Teller(), lambda: _refuse_full_store(config)))
+    for stage in (config, *(later for later in request.later if later.data == config.data)):
+        teaching.require(prepared.collection, stage)
     documents = len(prepared.collection.document_ids)
     train, dev = prepared.collection.split(config.data.train_split), prepared.collection.asked(config.data.dev_split)
     bm25 = None
@@ -92,7 +95,8 @@ def make_ready(request: Request) -> Answer:
             outline.hidden, settings.layers, outline.tokenizer.vocabulary_size, settings.head
         )
         vectors = len(prepared.documents)  # one per chunk
-        needed = preflight.needed_bytes(config, towers * weights, outline.width, vectors, len(train))
+        ranked = len(dev) * min(config.evaluate.depth, documents) * (2 if config.evaluate.d2q else 1)
+        needed = preflight.needed_bytes(config, towers * weights, outline.width, vectors, len(train), ranked)
         preflight.refuse_full(Path(config.run_dir or "."), needed)
         bm25 = _bm25(prepared, config, documents)
     return Answer(str(prepared.path), documents, len(train), len(dev), bm25)

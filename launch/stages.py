@@ -29,7 +29,7 @@ from .stage_table import Line, line, show
 
 State = Literal["finished", "begun", "to come"]
 # What weights mean, so that it cannot change from one stage to the next; unit length can be added.
-_LASTING = ("towers", "pooling", "head", "document_norm", "query_prompt", "document_prompt")
+_LASTING = ("towers", "pooling", "head", "document_norm", "query_prompt", "document_prompt", "document_template")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _OWN = ("run_dir", "resume")  # arguments of the whole
 
@@ -197,12 +197,25 @@ def lines(root: RunPaths, staged: Staged) -> list[Line]:
 
 def _continued(root: RunPaths, given: Mapping[str, str], folder: Path) -> Staged:
     """The stages of a run, with what the arguments change in those that are not finished."""
-    staged = read(root)
+    staged, of_all = read(root), overrides.of_all(given)
     overrides.refuse_unknown_stages(given, str(root.root), [stage.name for stage in staged.stages])
-    return Staged(tuple(_resumed(root, stage, given, folder) for stage in staged.stages))
+    if whole := [key for key in of_all if key in overrides.OF_THE_WHOLE and key not in _OWN]:
+        raise ValueError(f"resume continues the whole run: {', '.join(whole)} cannot change for any stage of it")
+    if "model.path" in of_all and state(root, staged.stages[0]) != "to come":
+        raise ValueError(
+            f"model.path is where stage {staged.stages[0].name} starts, and it has begun: set stages.NAME.model.path "
+            "for a stage to come"
+        )
+    stages: list[Stage] = []
+    for stage in staged.stages:
+        stages.append(_resumed(root, stage, given, folder))
+        if stages[-1].chained:
+            _refuse_break(stages[-2], stages[-1])
+    return Staged(tuple(stages))
 
 
 def _resumed(root: RunPaths, stage: Stage, given: Mapping[str, str], folder: Path) -> Stage:
+    """One that has begun goes on as it was, as any run does; one to come may still become another."""
     paths, own = RunPaths(root.root / stage.folder), overrides.of_stage(given, stage.name)
     now = state(root, stage)
     if now == "finished":
@@ -212,6 +225,10 @@ def _resumed(root: RunPaths, stage: Stage, given: Mapping[str, str], folder: Pat
     begun = now == "begun"
     before = schema.read(paths.config) if begun else stage.config
     asked_for = {key: value for key, value in overrides.of_all(given).items() if key not in _OWN} | own
-    config = changed(before, asked_for, folder)
+    try:
+        config = changed(before, asked_for, folder, begun)
+    except ValueError as error:
+        hint = "; settings of a stage to come alone: stages.NAME.KEY=VALUE" if begun else ""
+        raise ValueError(f"stage {stage.name}: {error}{hint}") from None
     config = msgspec.structs.replace(config, run_dir=str(paths.root), resume=begun)
-    return msgspec.structs.replace(stage, config=config)
+    return msgspec.structs.replace(stage, config=config, chained=stage.chained and "model.path" not in own)

@@ -35,7 +35,7 @@ def first_answers(collection: Collection, queries: NDArray[np.int64], rows: NDAr
     firsts = np.full(len(queries), NO_ANSWERS, dtype=np.int64)
     for number, query in enumerate(queries.tolist()):
         if wanted := answers.of(query):
-            holds = matcher(wanted, answers.regex)
+            holds = matcher(wanted, answers.regex(query))
             passages = (row for row in rows[number, :DEPTH].tolist() if row >= 0)
             hits = (place for place, row in enumerate(passages) if holds(collection.texts[row]))
             firsts[number] = next(hits, DEPTH)

@@ -3,9 +3,10 @@
     r = m' / (sqrt(v') + eps) + weight_decay x        m', v': moments of Adam, corrected for their start
     x <- x - lr (|x| / |r|) r                         per tensor; the ratio is 1 where a norm is 0
 
-ANCE's public code differs: it does not correct the moments, and takes |x| for 10 at most. Neither is
-in the published algorithm. The first makes steps after a start about three times as long in Adam; here
-the ratio takes the length out again, so that only the balance with the weight decay changes.
+ANCE's public code differs in three things. It takes |x| for 10 at most: ``bound`` does so, and the papers'
+experiments set it, since the word embeddings of BERT and RoBERTa have a norm far over it. It does not correct
+the moments: without weight decay, which its scripts leave at 0, the ratio takes the length of r out again, so
+that only the share of eps differs, and a tensor whose norm is 0. Its eps is 1e-8.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from torch.optim import Optimizer
 
 
 class Lamb(Optimizer):
-    """State per parameter: step [], exp_avg and exp_avg_sq of the parameter's shape."""
+    """State per parameter: step [], exp_avg and exp_avg_sq of the parameter's shape.
+
+    ``bound``: what |x| counts for at most in the ratio; None has no bound. It is a setting, no part of the state.
+    """
 
     def __init__(
         self,
@@ -28,8 +32,10 @@ class Lamb(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-6,
         weight_decay: float = 0.0,
+        bound: float | None = None,
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        self.bound = bound
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -39,7 +45,7 @@ class Lamb(Optimizer):
             parameters = [p for p in group["params"] if p.grad is not None]
             if parameters:
                 directions = self._directions(parameters, group)
-                torch._foreach_mul_(directions, _ratios(parameters, directions))
+                torch._foreach_mul_(directions, _ratios(parameters, directions, self.bound))
                 torch._foreach_add_(parameters, directions, alpha=-group["lr"])
 
     def _directions(self, parameters: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
@@ -67,7 +73,7 @@ class Lamb(Optimizer):
         return state
 
 
-def _ratios(parameters: list[Tensor], directions: list[Tensor]) -> list[Tensor]:
-    """|x| / |r| of every parameter, 1 where either is 0."""
-    norms = zip(torch._foreach_norm(parameters), torch._foreach_norm(directions))
-    return [torch.where((x > 0) & (r > 0), x / r, 1.0) for x, r in norms]
+def _ratios(parameters: list[Tensor], directions: list[Tensor], bound: float | None) -> list[Tensor]:
+    """|x| / |r| of every parameter, |x| at most ``bound``; 1 where either is 0."""
+    sizes = [norm.clamp(max=bound) if bound is not None else norm for norm in torch._foreach_norm(parameters)]
+    return [torch.where((x > 0) & (r > 0), x / r, 1.0) for x, r in zip(sizes, torch._foreach_norm(directions))]

@@ -33,7 +33,9 @@ def build(model: nn.Module, train: Train) -> Optimizer:
         for (layers, decayed), members in sorted(groups.items(), key=lambda item: (item[0][0], not item[0][1]))
         if members
     ]
-    return Lamb(described, lr=0.0) if train.optimizer == "lamb" else AdamW(described, lr=0.0, fused=True)
+    if train.optimizer == "lamb":
+        return Lamb(described, lr=0.0, bound=train.lamb_bound)
+    return AdamW(described, lr=0.0, fused=True)
 
 
 def learning_rate(step: int, train: Train, adopted: int = 0) -> float:

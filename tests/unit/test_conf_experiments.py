@@ -52,13 +52,20 @@ PAPERS = {
 }
 
 
+def check_lamb(config: Config) -> None:
+    """As in ANCE's code: the norm counts for 10 at most, nothing is decayed."""
+    train = config.train
+    assert (train.optimizer, train.lamb_bound, train.weight_decay) == ("lamb", 10.0, 0.0)
+
+
 def check_papers(config: Config, values: tuple[float, ...]) -> None:
     train = config.train
     found = (train.batch, train.accumulation, train.learning_rate, train.warmup_steps)
     assert (*found, config.handover.every, config.negatives.sample) == values
     assert config.checkpoint.every == config.handover.every
     assert (config.negatives.topk, config.negatives.per_example, config.negatives.queries_per_refresh) == (200, 1, 0.2)
-    assert (train.optimizer, train.clip, config.seed, config.model.pooling) == ("lamb", 1.0, 42, "cls")
+    check_lamb(config)
+    assert (train.clip, config.seed, config.model.pooling) == (1.0, 42, "cls")
     assert (config.draw.how, config.sources, config.loss.in_batch) == ("uniform", Sources(), False)
     assert config.model.query_max_tokens == 64
 
@@ -70,6 +77,18 @@ def test_papers_values(name: str, tmp_path: Path) -> None:
     assert (config.train.steps, config.train.decay) == (1_000_000, "linear")
     assert config.model.document_max_tokens == (256 if name == "openqa" else 512)
     assert config.model.head == (None if name == "openqa" else 768)
+    assert config.model.document_template == ("pair" if name == "openqa" else "joined")
+    assert config.evaluate.depth == (100 if name == "openqa" else 1000), "the papers report Recall@1000"
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_lamb_comes_with_what_the_papers_code_gives_it(name: str, tmp_path: Path) -> None:
+    arguments = [f"experiment={name}"]
+    for config in [compose(arguments, tmp_path), *compose_stages(arguments, tmp_path).values()]:
+        if config.train.optimizer == "lamb":
+            check_lamb(config)
+        else:
+            assert config.train.lamb_bound is None
 
 
 def test_maxp_has_four_chunks_and_openqa_two_towers(tmp_path: Path) -> None:
@@ -82,7 +101,8 @@ def test_maxp_has_four_chunks_and_openqa_two_towers(tmp_path: Path) -> None:
 def check_warmup(config: Config) -> None:
     train = config.train
     assert (train.batch, train.accumulation, train.learning_rate, train.warmup_steps) == (32, 1, 2e-4, 1000)
-    assert (train.steps, train.optimizer, config.model.document_max_tokens) == (60_000, "lamb", 128)
+    check_lamb(config)
+    assert (train.steps, config.model.document_max_tokens) == (60_000, 128)
     assert (config.sources, config.negatives.queries_per_refresh) == (Sources(ann=0.0, bm25=1.0), 1.0)
 
 
@@ -95,6 +115,7 @@ def test_the_stages_of_dance_have_the_papers_values(tmp_path: Path) -> None:
     assert {(c.model.path, c.model.head, c.data.dev_folds, c.evaluate.d2q) for c in found.values()} == {
         ("roberta-base", 768, 2, True)
     }
+    assert {c.evaluate.depth for c in found.values()} == {1000}
     cosine = [(c.model.normalize, c.loss.temperature, c.loss.dual_weight) for c in found.values()]
     assert cosine == [(False, 1.0, 0.0), (False, 1.0, 0.0), (True, 0.01, 0.0), (True, 0.01, 0.1)]
 
@@ -148,6 +169,14 @@ def test_each_choice_of_negatives_names_every_source(name: str, tmp_path: Path) 
 def test_a_choice_goes_with_every_stage(name: str, tmp_path: Path) -> None:
     for config in compose_stages(["experiment=dance", f"negatives={name}"], tmp_path).values():
         assert (config.sources.ann, config.sources.bm25) == SOURCES[name][:2]
+
+
+def test_the_dual_stage_is_refused_with_given_negatives_before_anything_starts(tmp_path: Path) -> None:
+    typed = ["experiment=dance", "negatives=given"]
+    with pytest.raises(ValueError, match="stage dual: loss.dual_weight needs queries.*sources.given has none.*set"):
+        compose_stages(typed, tmp_path)
+    found = compose_stages([*typed, "stages.dual.sources.ann=1"], tmp_path)
+    assert [(c.sources.given, c.sources.ann) for c in found.values()] == [(1, 0), (1, 0), (1, 0), (1, 1)]
 
 
 def test_the_choice_comes_after_the_experiment_and_before_the_command_line(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from dance import config
 
 DUAL = {"dual_weight": 0.1}
 NO_SOURCE = {"ann": 0.0}
+GIVEN = {"ann": 0.0, "given": 1.0}
+SLICED = {"refresh": {"fraction": 0.05}, "evaluate": {"every": 10_000}}
 
 
 @pytest.mark.parametrize(
@@ -27,11 +29,37 @@ NO_SOURCE = {"ann": 0.0}
         ),
         ({"draw": {"momentum": 0.3}}, "negatives.queries_per_refresh=1"),
         (
+            {"draw": {"momentum": 1.0}, "negatives": {"queries_per_refresh": 1.0}},
+            "draw.momentum=1 .*first refresh has none: set it below 1",
+        ),
+        ({"loss": DUAL, "sources": GIVEN}, "loss.dual_weight needs queries.*sources.given has none: set sources.ann"),
+        ({"loss": {"q2d_weight": 0}}, "nothing is learnt: .*raise one of them"),
+        ({"loss": {"q2d_weight": 0, "distill": "kl", "distill_weight": 0}}, "nothing is learnt"),
+        ({"loss": {"q2d_weight": 0, **DUAL, "dual_ramp_steps": 5}}, "set loss.dual_ramp_steps=0"),
+        ({"loss": {"q2d_weight": 0, "alignment": 1, "learn_temperature": True}}, "nothing .* has a temperature"),
+        ({"loss": {"q2d_weight": -1}}, "loss.q2d_weight"),
+        ({"train": {"lamb_bound": 0}}, "train.lamb_bound"),
+        (
             {"draw": {"momentum": 0.6, "lookahead": 0.6}, "negatives": {"queries_per_refresh": 1.0}},
             "together at most 1",
         ),
+        ({"batches": {"how": "hard_groups"}, "train": {"batch": 16}}, "set loss.in_batch=true as well"),
+        (
+            {"batches": {"how": "hard_groups", "group_size": 9}, "loss": {"in_batch": True}, "train": {"batch": 8}},
+            "batches.group_size=9 .*train.batch=8",
+        ),
         ({"filters": {"skip": 200}}, "filters.skip=200 leaves nothing"),
         ({"loss": DUAL, "negatives": {"queries_per_example": 21}}, "queries_per_example=21 exceeds negatives.sample"),
+        ({"refresh": {"fraction": 0.05}}, "refresh.fraction=0.05 lets no refresh see.*set evaluate.every"),
+        ({"refresh": {"fraction": 0.8}}, "refresh.fraction=0.8 cuts the corpus into a single slice"),
+        (
+            {**SLICED, "refresh": {"fraction": 0.01}},
+            "leaves 2 of negatives.topk=200 .* raise negatives.topk to 400, or refresh.fraction to 0.02",
+        ),
+        ({**SLICED, "filters": {"skip": 10}}, "filters.skip=10 leaves nothing of the 10 candidates of a slice"),
+        ({**SLICED, "negatives": {"per_example": 11}}, "negatives.per_example=11 exceeds the 10 candidates of a slice"),
+        ({"evaluate": {"every": 15_000}}, "evaluate.every=15000 must be a multiple of handover.every=10000.* to 20000"),
+        ({"evaluate": {"every": 10_000, "fraction": 0.1}}, "evaluate.fraction=0.1 is for refreshes that do not see"),
     ],
 )
 def test_nonsense_is_refused_by_key(plain, message):
@@ -45,11 +73,24 @@ def test_nonsense_is_refused_by_key(plain, message):
         {"loss": {**DUAL, "in_batch": True}, "negatives": {"queries_per_example": 0}},
         {"loss": {"uniformity": 1.0, "alignment": 1.0}},  # without unit vectors they mean something still
         {"loss": {"learn_temperature": True, "temperature": 0.01}},
+        {"loss": {"q2d_weight": 0, "distill": "margin_mse", "learn_temperature": True}},
+        {"loss": {"q2d_weight": 0, **DUAL}},
+        {"loss": {**DUAL, "in_batch": True}, "sources": GIVEN},
+        {"loss": DUAL, "sources": {"given": 1.0, "random": 1.0, "ann": 0.0}},
+        {"loss": DUAL, "sources": GIVEN, "draw": {"lookahead": 0.5}},
+        {"draw": {"momentum": 0.99}, "negatives": {"queries_per_refresh": 1.0}},
         {"train": {"steps": 10, "warmup_steps": 11, "warmup": "per_refresh"}},
         {"sources": NO_SOURCE, "negatives": {"per_example": 0, "queries_per_example": 0}, "loss": {"in_batch": True}},
         {"sources": NO_SOURCE, "draw": {"lookahead": 1.0}},
         {"draw": {"momentum": 0.3}, "negatives": {"queries_per_refresh": 1.0}},
+        {"batches": {"how": "hard_groups", "group_size": 8}, "loss": {"in_batch": True}, "train": {"batch": 8}},
         {"negatives": {"queries_per_example": 50}},  # not used without the dual task
+        {**SLICED, "evaluate": {"every": 20_000, "fraction": 0.1}},
+        {**SLICED, "negatives": {"per_example": 11}, "sources": {"bm25": 1.0}},
+        {"evaluate": {"every": 20_000}},
+        {  # nothing is drawn from the slice
+            **SLICED, "refresh": {"fraction": 0.01}, "negatives": {"per_example": 0}, "loss": {"in_batch": True},
+        },
     ],
 )
 def test_what_makes_sense_is_taken(plain):

@@ -54,11 +54,18 @@ def test_any_of_several_answers_counts_and_a_broken_pattern_spoils_none() -> Non
 
 
 def test_the_first_passage_with_an_answer_counts_and_titles_do_not() -> None:
-    answers = SimpleNamespace(regex=False, of=lambda query: [["cat"], [], ["cow"], ["dog"]][query])
+    answers = SimpleNamespace(regex=lambda query: False, of=lambda query: [["cat"], [], ["cow"], ["dog"]][query])
     collection = SimpleNamespace(answers=answers, texts=["a cat", "a dog", "none"], titles=["", "", "cow"])
     rows = np.array([[1, 0, 2], [0, 1, 2], [0, 2, -1], [-1, -1, -1]])
     firsts = first_answers(collection, np.arange(4), rows)  # type: ignore[arg-type]
     assert firsts.tolist() == [1, NO_ANSWERS, DEPTH, DEPTH]
+
+
+def test_patterns_and_strings_stand_beside_each_other() -> None:
+    answers = SimpleNamespace(regex=lambda query: query == 1, of=lambda query: ["c.t"])
+    collection = SimpleNamespace(answers=answers, texts=["a cat"])
+    firsts = first_answers(collection, np.arange(2), np.array([[0], [0]]))  # type: ignore[arg-type]
+    assert firsts.tolist() == [DEPTH, 0]
 
 
 def test_coverage_is_the_share_of_questions_with_answers() -> None:

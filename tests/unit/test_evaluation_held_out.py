@@ -90,6 +90,45 @@ def test_two_folds_one_selects_the_other_is_reported(made: tuple[Collection, Con
     assert HeldOut.of(collection, "test", config).halves is None
 
 
+def test_answers_choose_before_judgements_where_there_are_any(made: tuple[Collection, Config]) -> None:
+    """Of DPR's passages that hold an answer few are judged: the second encoder is the better one."""
+    collection, config = made
+    held_out = HeldOut.of(collection, "dev", config)
+    judged, answering = (
+        held_out.evaluate(ranked(rows), None, np.array(firsts)).metrics
+        for rows, firsts in (([[0], [1], [2]], [0, 100, 100]), ([[3], [3], [2]], [0, 5, 19]))
+    )
+    assert judged["ndcg@10"] > answering["ndcg@10"] and judged["coverage@20"] < answering["coverage@20"] == 1.0
+    assert selected_by(judged) == "coverage@20"
+    without = held_out.evaluate(ranked([[0]] * 3), None, np.array([-1, -1, -1])).metrics
+    assert selected_by(without) == "ndcg@10", "no question of the split has an answer"
+
+
+def test_the_choosing_fold_has_the_coverage_of_its_own_questions(made: tuple[Collection, Config]) -> None:
+    collection, config = made
+    seed = next(s for s in range(50) if folds(["q2", "q3", "q4"], s).tolist() == [SELECT, REPORT, SELECT])
+    config = msgspec.structs.replace(config, data=msgspec.structs.replace(config.data, dev_folds=2), seed=seed)
+    held_out = HeldOut.of(collection, "dev", config)
+    found = held_out.evaluate(ranked([[0, 1, 2]] * 3), None, np.array([0, 0, 50])).metrics
+    assert selected_by(found) == "select_coverage@20" and found["select_coverage@20"] == 0.5
+    assert (found["report_coverage@20"], found["coverage@20"]) == (1.0, pytest.approx(2 / 3))
+    alone = held_out.evaluate(ranked([[0, 1, 2]] * 3), None, np.array([-1, 0, -1])).metrics
+    assert selected_by(alone) == "select_ndcg@10", "the choosing half has no answers"
+
+
+def test_a_depth_over_the_corpus_ranks_all_of_it(made: tuple[Collection, Config]) -> None:
+    collection, config = made
+    deep = msgspec.structs.replace(config, evaluate=msgspec.structs.replace(config.evaluate, depth=1000))
+    found = [
+        HeldOut.of(collection, "dev", each).evaluate(ranked([[4, 3, 1, 2, 0]] * 3), ranked([[5, 4, 3, 2, 1, 0]] * 3))
+        for each in (config, deep)
+    ]
+    new = {key: value for key, value in found[1].metrics.items() if key not in found[0].metrics}
+    assert new == {"recall@1000": 1.0, "d2q_recall@1000": 1.0}
+    assert {key: found[1].metrics[key] for key in found[0].metrics} == found[0].metrics
+    assert HeldOut.of(collection, "dev", deep).d2q_depth == len(QUERIES)
+
+
 def test_a_fold_without_queries_is_refused(made: tuple[Collection, Config]) -> None:
     collection, config = made
     seed = next(s for s in range(50) if len(set(folds(["q2", "q3", "q4"], s).tolist())) == 1)

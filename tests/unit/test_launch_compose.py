@@ -134,7 +134,21 @@ def test_resume_reads_the_run_and_nothing_else(tmp_path: Path) -> None:
     assert differences(before, after) == {"resume": (False, True), "train.steps": (40, 60)}
 
 
-@pytest.mark.parametrize("changed", ["seed=1", "loss.temperature=1", "experiment=smoke", "model.path=x"])
+def test_a_resume_may_refresh_and_evaluate_otherwise_within_the_rules(tmp_path: Path) -> None:
+    before = _run(tmp_path)
+    changes = ["refresh.fraction=0.5", f"evaluate.every={before.handover.every}", "evaluate.fraction=0.1"]
+    after = compose(["run_dir=r", "resume=true", *changes], tmp_path)
+    assert differences(before, after) == {
+        "resume": (False, True),
+        "refresh.fraction": (1.0, 0.5),
+        "evaluate.every": (None, before.handover.every),
+        "evaluate.fraction": (None, 0.1),
+    }
+
+
+@pytest.mark.parametrize(
+    "changed", ["seed=1", "loss.temperature=1", "batches.how=hard_groups", "experiment=smoke", "model.path=x"]
+)
 def test_resume_refuses_to_compute_something_else(changed: str, tmp_path: Path) -> None:
     _run(tmp_path)
     with pytest.raises(ValueError, match=re.escape(changed.partition("=")[0])):

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dance.config import Checkpoint, Config, Exchange, Handover, Model, Train, from_plain
+from dance.config import Checkpoint, Config, Evaluate, Exchange, Handover, Model, Train, from_plain
 from dance.paths import RunPaths
 from launch import preflight
 
@@ -82,6 +82,14 @@ def test_room_on_disk_counts_what_is_kept() -> None:
     assert preflight.needed_bytes(all_kept, 1000, 0, 0, 0) == 1000 * 13 + 3000 * 12
     table = preflight.needed_bytes(few, 0, width=10, vectors=7, queries=5)
     assert table == 7 * 10 * 4 + 3 * 5 * few.negatives.sample * 12
+
+
+def test_room_on_disk_counts_the_run_files_of_every_evaluation() -> None:
+    often = Config(train=Train(steps=100), handover=Handover(every=10))
+    rare = msgspec.structs.replace(often, evaluate=Evaluate(every=50))
+    static = msgspec.structs.replace(often, schedule="static")
+    for made, evaluations in ((often, 11), (rare, 3), (static, 2)):
+        assert preflight.needed_bytes(made, 0, 0, 0, 0, ranked=1000) == evaluations * 1000 * 48
 
 
 def test_weights_of_known_encoders_are_estimated_within_a_tenth() -> None:

@@ -6,17 +6,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from dance import config as schema
-from dance.config import Config
+from dance.config import Config, Loss, Sources
 from dance.paths import RunPaths
 from dance.stopping import Locked, hold_lock, is_locked
 from launch import prepare, preparing
 from launch.compose import compose
 from launch.preparing import Answer, Request
+from tests.corpora import config_for, small_beir
+from tests.tiny import tiny_bert
 
 ANSWER = Answer("/prepared/x", 10, 5, 3)
 
@@ -59,12 +62,15 @@ def test_two_launchers_never_share_a_folder(here: Path) -> None:
 
 
 def test_resume_tells_what_changed(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with prepare.ready(compose(["run_dir=r", "train.steps=40"]), run=True):
+    with prepare.ready(compose(["run_dir=r", "train.steps=40", "handover.every=10"]), run=True):
         pass
-    with prepare.ready(compose(["run_dir=r", "resume=true", "train.steps=60"]), run=True) as made:
+    changes = ["train.steps=60", "refresh.fraction=0.25", "evaluate.every=30"]
+    with prepare.ready(compose(["run_dir=r", "resume=true", *changes]), run=True) as made:
         assert made.config.train.steps == 60
     told = capfd.readouterr().err
     assert "changed on resume: train.steps from 40 to 60" in told and "resume from" not in told
+    assert "changed on resume: refresh.fraction from 1.0 to 0.25" in told
+    assert "changed on resume: evaluate.every from None to 30" in told
 
 
 def test_stages_are_not_prepared_together(here: Path) -> None:
@@ -129,6 +135,27 @@ def test_sigterm_while_preparing_unwinds() -> None:
         time.sleep(1)
     assert left.value.code == 143
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": Loss(distill="kl")}, "loss.distill=kl needs a teacher's scores.*teacher/train.tsv"),
+        ({"sources": Sources(ann=0.0, given=1.0)}, "sources.given=1.0: the data gives no negatives.*set it to 0"),
+    ],
+)
+def test_what_the_data_lacks_is_refused_before_the_roles_start(
+    settings: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparing, "_bm25", lambda *_: None)
+    plain = config_for(small_beir(tmp_path / "text"), tmp_path / "prepared", tiny_bert(tmp_path / "model"))
+    plain = msgspec.structs.replace(plain, run_dir=str(tmp_path / "run"))
+    asking = msgspec.structs.replace(plain, **settings)
+    with pytest.raises(ValueError, match=message):
+        preparing.make_ready(Request(asking, 1, True))
+    with pytest.raises(ValueError, match=message):
+        preparing.make_ready(Request(plain, 1, True, (asking,)))  # a stage to come
+    assert preparing.make_ready(Request(plain, 1, True)).documents == 20
 
 
 def test_more_processes_than_documents_are_refused() -> None:

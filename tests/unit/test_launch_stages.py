@@ -172,19 +172,57 @@ def test_resume_changes_what_is_not_finished_and_nothing_else(tmp_path: Path) ->
     assert [(seen[0], seen[3]) for seen in after.seen] == [("3-normalise", 300), ("4-dual", 500)]
 
 
+@pytest.fixture(scope="module")
+def cut_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where r/ is in its third stage; to be read alone."""
+    folder = tmp_path_factory.mktemp("cut_off")
+    go(folder, Runner("normalise"), *TYPED)
+    return folder
+
+
+def test_a_stage_to_come_may_become_another_on_resume(tmp_path: Path) -> None:
+    go(tmp_path, Runner("normalise"), *TYPED)
+    own = ["seed=3", "negatives=random", "negatives.topk=77", "loss.dual_weight=0.3", "model.path=org/own"]
+    asked = stages.asked(["resume=true", "run_dir=r", *(f"stages.dual.{each}" for each in own)], tmp_path)
+    assert asked is not None
+    *before, dual = asked[1].stages
+    assert {stage.config.seed for stage in before} == {42} and before[2].config.resume
+    config = dual.config
+    assert (config.seed, config.sources.random, config.sources.ann, config.negatives.topk) == (3, 1, 0, 77)
+    assert (config.loss.dual_weight, config.loss.temperature, config.resume) == (0.3, 0.03, False)
+    assert (config.run_dir, dual.chained) == (str(tmp_path / "r" / "4-dual"), False)
+    assert stages.follow(*asked, after := Runner()) == 0
+    assert after.seen[-1][:2] == ("4-dual", "org/own")
+
+
+def test_between_two_stages_a_setting_for_all_is_that_of_all_to_come(tmp_path: Path) -> None:
+    go(tmp_path, Runner("normalise"), *TYPED)
+    (tmp_path / "r" / "3-normalise" / "config.yaml").unlink()
+    asked = stages.asked(["resume=true", "run_dir=r", "seed=3"], tmp_path)
+    assert asked is not None
+    assert [stage.config.seed for stage in asked[1].stages] == [42, 42, 3, 3]
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
         ("stages.warmup.train.steps=9", "stage warmup is finished"),
         ("stages.wramup.train.steps=9", "did you mean warmup"),
         ("seed=3", "seed cannot change"),
-        ("stages.dual.seed=3", "seed cannot change"),
+        ("negatives=random", "stage normalise: .*negatives cannot change.*stages.NAME.KEY=VALUE"),
+        ("stages.normalise.seed=3", "stage normalise: .*seed cannot change"),
+        ("stages.dual.seed=-3", "stage dual: seed"),
+        ("stages.dual.draw.momentum=1", "stage dual: draw.momentum"),
+        ("stages.dual.model.pooling=cls", "stage dual: model.pooling=cls, but the encoder comes from stage normalise"),
+        ("model.path=x", "model.path is where stage warmup starts, .*stages.NAME.model.path"),
+        ("run_id=x", "run_id cannot change"),
+        ("experiment=dance", "experiment cannot change"),
+        ("stage=dual", "stage=dual with resume=true: resume the whole run .*or give the stage's own folder"),
     ],
 )
-def test_resume_refuses_the_rest(argument: str, message: str, tmp_path: Path) -> None:
-    go(tmp_path, Runner("normalise"), *TYPED)
+def test_resume_refuses_the_rest(argument: str, message: str, cut_off: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        stages.asked(["resume=true", "run_dir=r", argument], tmp_path)
+        stages.asked(["resume=true", "run_dir=r", argument], cut_off)
 
 
 def test_a14_a_used_folder_is_refused(tmp_path: Path) -> None:

@@ -156,4 +156,7 @@ def test_the_dual_weight_rises_linearly_from_nothing():
 
 def test_the_default_loss_is_document_retrieval_alone():
     assert {name for name, weight in weights(Loss(), 0).items() if weight} == {"loss_q2d"}
+    assert weights(Loss(), 0)["loss_q2d"] == 1.0 and weights(Loss(q2d_weight=0.4), 7)["loss_q2d"] == 0.4
+    alone = weights(Loss(q2d_weight=0.0, distill="kl"), 0)
+    assert {name for name, weight in alone.items() if weight} == {"loss_distill"}
     assert weights(Loss(distill="kl", distill_weight=0.5), 0)["loss_distill"] == 0.5

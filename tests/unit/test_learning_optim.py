@@ -17,31 +17,34 @@ from trainer.encode import Pair
 # -- LAMB ---------------------------------------------------------------------------------------
 
 
-def by_hand(start, gradients, lr, decay, betas=(0.9, 0.999), eps=1e-6):
-    """Algorithm 2 of arXiv 1904.00962 in float64, one tensor."""
+def by_hand(start, gradients, lr, decay, betas=(0.9, 0.999), eps=1e-6, most=math.inf):
+    """Algorithm 2 of arXiv 1904.00962 in float64, one tensor; ``most`` is phi's bound on |x|."""
     x, m, v = start.astype(np.float64), 0.0, 0.0
     for t, g in enumerate(gradients, 1):
         m = betas[0] * m + (1 - betas[0]) * g
         v = betas[1] * v + (1 - betas[1]) * g * g
         r = m / (1 - betas[0] ** t) / (np.sqrt(v / (1 - betas[1] ** t)) + eps) + decay * x
-        norms = np.linalg.norm(x), np.linalg.norm(r)
+        norms = min(np.linalg.norm(x), most), np.linalg.norm(r)
         x = x - lr * (norms[0] / norms[1] if all(norms) else 1.0) * r
     return x
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_lamb_is_the_algorithm_of_its_paper(decay):
+@pytest.mark.parametrize("bound", [None, 10.0])
+def test_lamb_is_the_algorithm_of_its_paper(decay, bound):
+    """Of one tensor the norm is far over the bound, of the others under it, of the last 0 at first."""
     rng = np.random.default_rng(0)
-    starts = [rng.normal(size=(4, 3)), rng.normal(size=5), np.zeros(3)]  # the last has a norm of 0 at first
+    starts = [rng.normal(size=(4, 3)), 40 * rng.normal(size=5), np.zeros(3)]
     gradients = [[rng.normal(size=x.shape) for x in starts] for _ in range(7)]
     parameters = [torch.nn.Parameter(torch.tensor(x)) for x in starts]
-    optimizer = Lamb(parameters, lr=0.03, weight_decay=decay)
+    optimizer = Lamb(parameters, lr=0.03, weight_decay=decay, bound=bound)
     for step in gradients:
         for parameter, gradient in zip(parameters, step):
             parameter.grad = torch.tensor(gradient)
         optimizer.step()
     for number, parameter in enumerate(parameters):
-        expected = by_hand(starts[number], [step[number] for step in gradients], 0.03, decay)
+        own = [step[number] for step in gradients]
+        expected = by_hand(starts[number], own, 0.03, decay, most=bound or math.inf)
         assert parameter.detach().numpy() == pytest.approx(expected, abs=1e-9)
 
 
@@ -52,6 +55,21 @@ def test_the_first_lamb_step_by_hand():
     Lamb([parameter], lr=0.1).step()
     moved = 0.1 * 5 / math.sqrt(2)
     assert parameter.tolist() == pytest.approx([3 - moved, 4 + moved], rel=1e-4)
+
+
+def test_a_bounded_norm_moves_a_large_tensor_as_if_it_were_smaller():
+    """|x| = 50 counts as 10 as in ANCE's code: each moves by lr 10 / sqrt 2."""
+    parameter = torch.nn.Parameter(torch.tensor([30.0, 40.0]))
+    parameter.grad = torch.tensor([0.2, -7.0])
+    Lamb([parameter], lr=0.1, bound=10.0).step()
+    moved = 0.1 * 10 / math.sqrt(2)
+    assert parameter.tolist() == pytest.approx([30 - moved, 40 + moved], rel=1e-5)
+
+
+def test_the_bound_is_that_of_the_settings():
+    layer = torch.nn.Linear(2, 2)
+    assert [optim.build(layer, Train(optimizer="lamb", lamb_bound=b)).bound for b in (None, 10.0)] == [None, 10.0]
+    assert Train().lamb_bound is None
 
 
 def test_lamb_ignores_the_scale_of_a_loss_and_skips_what_has_no_gradient():
