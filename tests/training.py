@@ -10,7 +10,6 @@ import torch
 from dance import config
 from dance.config import Config
 from dance.corpus.prepare import Prepared
-from dance.corpus.relevance import Relevance
 from dance.encoder import files
 from dance.encoder.batching import pad
 from dance.learning import optim
@@ -53,9 +52,8 @@ def bench(folder, world: World, teacher=None, sgd=False, **groups) -> Bench:
     prepared = Prepared.open(settings.prepared)
     if teacher is not None:
         prepared = replace(prepared, collection=replace(prepared.collection, teacher={"train": teacher}))
-    qrels = prepared.collection.splits["train"]
     pair = Pair(files.build(settings.model, settings.seed, settings.train.dropout), settings.loss)
-    objective = Objective(settings, world, prepared, Relevance.of(qrels, prepared.collection.twins))
+    objective = Objective(settings, world, prepared, prepared.collection.relevance("train"))
     optimizer = optim.build(pair, settings.train)
     if sgd:
         groups = [{"params": group["params"], "share": group["share"]} for group in optimizer.param_groups]

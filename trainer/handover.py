@@ -1,8 +1,17 @@
-"""What the Trainer writes and who may delete it: encoders for the Inferencer, checkpoints for a resume."""
+"""What the Trainer writes and who may delete it: encoders for the Inferencer, checkpoints for a resume.
+
+An encoder is copied between two steps, which is all that the loop waits for, and written, published and
+announced by another thread (see ``writer``). It is joined before the next one, before a checkpoint, so
+that a resume finds every encoder up to it, before a wait for its negatives, and at the end.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 from torch import nn
@@ -17,6 +26,9 @@ from dance.learning import checkpoint
 from dance.learning.checkpoint import LoopState
 from dance.paths import RunPaths, step_name
 from dance.world import World
+
+from .snapshot import Snapshot
+from .writer import Writer
 
 log = logging.getLogger(__name__)
 
@@ -33,39 +45,81 @@ class Handover:
         subscriber: Subscriber | None,
     ) -> None:
         self.config, self.run, self.publisher, self.subscriber = config, run, publisher, subscriber
+        self.seconds = 0.0  # that the loop was held since the last record
         self._leads = world.leads
-        self._final = False
+        self._snapshot, self._writer = Snapshot(), Writer()
+        self._saying = threading.Lock()  # whoever speaks last says what is true by then
+        self._phase, self._finished, self._final = "start", False, False
+        self._using: int | None = None
 
-    def hand_over(self, step: int, encoder: Encoder, using: int | None, final: bool) -> None:
-        """Publish the encoder of ``step`` and announce it; ``using`` is the negatives' step in use."""
+    def hand_over(self, step: int, encoder: Encoder, final: bool) -> None:
+        """Have the encoder of ``step``, as it is now, published and announced; returns when it is copied.
+
+        Raises RuntimeError where the one before could not be written.
+        """
         if not self._leads:
             return
-        path = self.run.published("encoders", step)
-        if not (path / artefact.MANIFEST).is_file():
-            with artefact.publishing(path, "encoder", step) as folder:
-                files.save(encoder, folder)
-        self._final = final
-        self.announce("train", using)
-        log.info("step %d: encoder handed over", step)
-        self._release_encoders()
+        with self._held():
+            self._writer.join()
+            written = (self.run.published("encoders", step) / artefact.MANIFEST).is_file()  # by who was resumed
+            copied = None if written else self._snapshot.take(encoder)
+            self._writer.begin(f"handing over the encoder of step {step}", lambda: self._publish(step, copied, final))
+
+    def check(self) -> None:
+        """Raises RuntimeError where an encoder could not be written; never waits."""
+        self._writer.check()
+
+    def join(self) -> None:
+        """Until what was handed over is announced. Raises as ``check`` does."""
+        with self._held():
+            self._writer.join()
+
+    def close(self) -> None:
+        """Nothing is written any more; never raises."""
+        self._writer.close()
 
     def save(self, state: LoopState, model: nn.Module, optimizer: Optimizer) -> None:
         """Publish a checkpoint, then let go of the oldest ones."""
         if not self._leads:
             return
+        self.join()
         checkpoint.save(self.run.checkpoints / step_name(state.step), state, model, optimizer)
         paths.prune(self.run.checkpoints, self.config.checkpoint.keep, set())
         log.info("step %d: checkpoint saved", state.step)
 
     def announce(self, phase: str, using: int | None, finished: bool = False) -> None:
-        """The newest encoder, and which negatives must not be deleted."""
+        """The newest encoder, and which negatives must not be deleted; ``using`` is the step of those in use."""
+        with self._saying:
+            self._phase, self._using, self._finished = phase, using, finished
+            self._say()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds += time.monotonic() - began
+
+    def _publish(self, step: int, encoder: Encoder | None, final: bool) -> None:
+        """In the writer's thread; ``encoder`` is None where it is published already."""
+        if encoder is not None:
+            with artefact.publishing(self.run.published("encoders", step), "encoder", step) as folder:
+                files.save(encoder, folder)
+        with self._saying:
+            self._final = final
+            self._say()
+        log.info("step %d: encoder handed over", step)
+        self._release_encoders()
+
+    def _say(self) -> None:
         if self.publisher is not None:
             self.publisher.announce(
                 paths.newest(self.run.encoders),
                 final=self._final,
-                phase=phase,
-                holds=frozenset(self._negatives_needed(using)),
-                finished=finished,
+                phase=self._phase,
+                holds=frozenset(self._negatives_needed(self._using)),
+                finished=self._finished,
             )
 
     def _negatives_needed(self, using: int | None) -> set[int]:

@@ -52,6 +52,8 @@ class Loop:
     def run(self) -> bool:
         """Train to the last step. False where a stop was asked for first; the state is saved either way."""
         train = self.config.train
+        self.handover.announce("train", self.negatives.step)
+        self._train_phase()
         while self.state.step < train.steps:
             self.save_if_due()
             if self.state.step % train.poll_every == 0 or self.negatives.must_wait(self.state.step):
@@ -73,9 +75,7 @@ class Loop:
             self.save()
 
     def hand_over(self, final: bool) -> None:
-        self.reporter.begin("hand over", step=self.state.step)
-        self.handover.hand_over(self.state.step, self.stepper.encoder, self.negatives.step, final)
-        self._train_phase()
+        self.handover.hand_over(self.state.step, self.stepper.encoder, final)
 
     def save(self) -> None:
         self.reporter.begin("save", step=self.state.step)
@@ -86,11 +86,15 @@ class Loop:
     def look(self) -> None:
         """Adopt newer negatives with all other ranks, or wait for them where the schedule says so."""
         waited = self.negatives.clocks.waiting
-        if self.negatives.look(self.state.step):
+        self.handover.check()
+        if self.negatives.must_wait(self.state.step):
+            self.handover.join()  # what is waited for is made of it
+        adopted = self.negatives.look(self.state.step)
+        if adopted:
             self.state.cursor, self.state.negatives_step = 0, self.negatives.step
             self.state.adopted = self.state.step
             self.handover.announce("train", self.negatives.step)
-        if self.negatives.clocks.waiting - waited > 1.0:
+        if adopted or self.negatives.clocks.waiting - waited > 1.0:
             self._train_phase()
 
     def step(self) -> None:
@@ -124,17 +128,19 @@ class Loop:
             # When the last update used them.
             "staleness": self.negatives.staleness(self.state.step - 1),
         }
-        timings = {"wait_seconds": clocks.waiting, "adopt_seconds": clocks.adopting, "seconds": seconds}
+        held = {"wait_seconds": clocks.waiting, "adopt_seconds": clocks.adopting}
+        timings = {**held, "handover_seconds": self.handover.seconds, "seconds": seconds}
         others = {"learning_rate": window.rate, "examples_digest": window.digest}
         self.tracker.record({"step": self.state.step, **averages, **shown, **others, **timings})
         self.reporter.update(self.state.step, step=self.state.step, total_steps=train.steps, **shown)
-        clocks.waiting = clocks.adopting = 0.0
+        clocks.waiting = clocks.adopting = self.handover.seconds = 0.0
         self.window = Window()
 
     def finish(self) -> bool:
         """Hand over the last encoder and wait for its metrics. False where a stop was asked for first."""
         last = self.state.step
         self.hand_over(final=True)
+        self.handover.join()
         self.reporter.begin("wait", message="for the metrics of the last encoder", step=last)
         patience = Patience(self.config.exchange)
         while self.config.schedule != "static" and not self.negatives.seen(last):

@@ -9,7 +9,6 @@ from pathlib import Path
 from dance import artefact, paths
 from dance.config import Config
 from dance.corpus.prepare import Prepared
-from dance.corpus.relevance import Relevance
 from dance.encoder import backbone, files
 from dance.entry import enter, started
 from dance.exchange import open_publisher, open_subscriber
@@ -67,12 +66,12 @@ def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: 
     tracker = Tracker(run.metrics("trainer"), run.tensorboard, world.leads)
     stack.callback(tracker.close)
     reporter = Reporter("trainer", run.status("trainer"), world.leads)
-    qrels = prepared.collection.splits[settings.data.train_split]
-    relevance = Relevance.of(qrels, prepared.collection.twins, settings.filters.copies)
+    relevance = prepared.collection.relevance(settings.data.train_split, settings.filters.copies)
     stepper = Stepper(settings, world, pair, optimizer, Objective(settings, world, prepared, relevance))
     negatives = Negatives(settings, world, run, prepared, relevance, subscriber, stop, reporter)
     negatives.start(state.negatives_step)
     handover = Handover(settings, world, run, publisher, subscriber)
+    stack.callback(handover.close)  # before the publisher goes
     handover.announce("start", state.negatives_step)
     return Loop(settings, world, run, state, stepper, negatives, handover, tracker, reporter)
 

@@ -10,6 +10,7 @@ from dance.config import Config
 from dance.corpus.prepare import Prepared
 from dance.corpus.relevance import Relevance
 from dance.exchange import Patience, Subscriber
+from dance.learning.grouped import Grouping
 from dance.learning.order import COLD, Stream
 from dance.mining.table import NegativesTable
 from dance.paths import RunPaths
@@ -169,7 +170,9 @@ class Negatives:
     def _stream(self, table: NegativesTable | None) -> Stream:
         negatives = self.config.negatives
         queries = negatives.queries_per_example if self.config.loss.dual_weight else 0
-        return Stream.over(self.qrels, table, negatives.per_example, queries, self.config.seed)
+        batches = self.config.batches
+        grouping = Grouping(self.config.train.batch, batches.grouped_share) if batches.how == "hard_groups" else None
+        return Stream.over(self.qrels, table, negatives.per_example, queries, self.config.seed, grouping)
 
     def _wanted(self, step: int) -> str:
         bound = self.config.staleness_bound

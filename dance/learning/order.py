@@ -2,23 +2,26 @@
 
 The stream is a chain of passes. A pass is a permutation of all (query, positive) pairs, seeded by
 (seed, step of the negatives, pass), so the examples of one pair are about a pass apart and those of
-one query scattered; in pass p a pair takes its p-th group of negatives, and for the dual task of
-negative queries. An optimizer step takes the next examples of the stream and deals them to
-micro-batches and ranks, so that all ranks always have equally many and none are dropped.
+one query scattered; in pass p a pair takes its p-th set of negatives, and for the dual task of negative
+queries. An optimizer step takes the next examples of the stream and deals them to micro-batches and
+ranks, so that all ranks always have equally many and none are dropped.
+
+With ``batches.how=hard_groups`` micro-batches consist of groups of close pairs, which have passes of
+their own, and of ordinary pairs: see ``grouped``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..corpus.qrels import Qrels
-from ..mining.draw import permutation
-from ..mining.table import Drawn, NegativesTable
+from ..mining.table import Drawn, Groups, NegativesTable
+from .grouped import Grouped, Grouping
+from .passes import Passes, Rows
 
-Rows = NDArray[np.int64]
 COLD = -1  # stands for the step of the negatives while there are none
 
 
@@ -45,30 +48,40 @@ class Stream:
     per_example: int  # negatives of a query
     queries_per_example: int  # negative queries of its positive
     seed: int
-    _orders: dict[int, Rows] = field(default_factory=dict, repr=False)
+    grouped: Grouped | None = None
+
+    def __post_init__(self) -> None:
+        # The key is offset by one because a seed holds no negative numbers.
+        self._passes = Passes(len(self.queries), (self.seed, self.step + 1))
 
     @classmethod
     def over(
-        cls, qrels: Qrels, table: NegativesTable | None, per_example: int, queries_per_example: int, seed: int
+        cls,
+        qrels: Qrels,
+        table: NegativesTable | None,
+        per_example: int,
+        queries_per_example: int,
+        seed: int,
+        grouping: Grouping | None = None,
     ) -> Stream:
-        """The pairs that have something to be contrasted with. Raises ValueError where none has.
+        """The pairs that have something to be contrasted with, in groups if ``grouping`` says so.
 
         Where examples take no mined negatives at all, a pair is contrasted with its batch, and all serve.
+        Raises ValueError where no pair serves, and for a table without the groups that are wanted.
         """
         queries, positives = qrels.pairs()
         if table is None:
             return cls(queries, positives, None, 0, 0, seed)
-        usable = np.ones(len(queries), dtype=bool)
-        if per_example:
-            usable = table.documents.counts(queries) > 0
-        elif queries_per_example:
-            usable = _negative_queries(table).counts(positives) > 0
+        usable = _usable(table, queries, positives, per_example, queries_per_example)
         if not usable.any():
             raise ValueError(
                 f"the negatives of step {table.step} hold none for any training query; "
                 "is the corpus smaller than the positives of a query?"
             )
-        return cls(queries[usable], positives[usable], table, per_example, queries_per_example, seed)
+        made = cls(queries[usable], positives[usable], table, per_example, queries_per_example, seed)
+        if grouping is not None:
+            made.grouped = made._grouped(_groups(table), grouping)
+        return made
 
     @property
     def step(self) -> int:
@@ -76,13 +89,7 @@ class Stream:
 
     def take(self, start: int, count: int) -> Examples:
         """Examples ``start`` to ``start + count`` of the stream, across passes."""
-        at = np.arange(start, start + count)  # [count]
-        turn, place = np.divmod(at, len(self.queries))
-        pair = np.empty(count, dtype=np.int64)
-        for number in np.unique(turn).tolist():
-            here = turn == number
-            pair[here] = self._order(number)[place[here]]
-        queries, positives = self.queries[pair], self.positives[pair]
+        queries, positives, turn = self._pairs(np.arange(start, start + count))
         negatives = query_negatives = np.empty((count, 0), dtype=np.int64)
         if self.table is not None and self.per_example:
             negatives = self.table.documents.take(queries, turn, self.per_example)
@@ -90,12 +97,46 @@ class Stream:
             query_negatives = _negative_queries(self.table).take(positives, turn, self.queries_per_example)
         return Examples(queries, positives, negatives, query_negatives)
 
-    def _order(self, number: int) -> Rows:
-        if number not in self._orders:
-            self._orders = {k: v for k, v in self._orders.items() if k == number - 1}
-            # The key is offset by one because a seed holds no negative numbers.
-            self._orders[number] = permutation(len(self.queries), self.seed, self.step + 1, number)
-        return self._orders[number]
+    def _pairs(self, places: Rows) -> tuple[Rows, Rows, Rows]:
+        """(query, positive, pass) at each place of the stream. [n] each"""
+        if self.grouped is None:
+            return self._ordinary(places)
+        group, turn, member, place = self.grouped.locate(places)
+        ordinary = group < 0
+        queries, positives = self.grouped.queries[group, member], self.grouped.positives[group, member]
+        queries[ordinary], positives[ordinary], turn[ordinary] = self._ordinary(place[ordinary])
+        return queries, positives, turn
+
+    def _ordinary(self, places: Rows) -> tuple[Rows, Rows, Rows]:
+        pair, turn = self._passes.at(places)
+        return self.queries[pair], self.positives[pair], turn
+
+    def _grouped(self, groups: Groups, grouping: Grouping) -> Grouped | None:
+        """None where no group has a pair that serves: then all are ordinary."""
+        assert self.table is not None
+        queries, positives = groups.queries.ravel(), groups.positives.ravel()
+        usable = _usable(self.table, queries, positives, self.per_example, self.queries_per_example) & (queries >= 0)
+        if not usable.any():
+            return None
+        return Grouped(groups, usable.reshape(groups.queries.shape), grouping, self.seed, self.step)
+
+
+def _usable(table: NegativesTable, queries: Rows, positives: Rows, k: int, k_queries: int) -> NDArray[np.bool_]:
+    """Pairs that have negatives of the kind that their examples take. [pairs]"""
+    if k:
+        return table.documents.counts(queries) > 0
+    if k_queries:
+        return _negative_queries(table).counts(positives) > 0
+    return np.ones(len(queries), dtype=bool)
+
+
+def _groups(table: NegativesTable) -> Groups:
+    if table.groups is None:
+        raise ValueError(
+            f"the negatives of step {table.step} hold no groups, which batches.how=hard_groups needs: the Inferencer "
+            "that mined them has other settings; start both roles with the same ones"
+        )
+    return table.groups
 
 
 def _negative_queries(table: NegativesTable) -> Drawn:

@@ -1,17 +1,18 @@
 """NegativesTable: the mined negatives of one refresh, as a Trainer reads them.
 
     NEGATIVES/  documents.keys.npy  documents.offsets.npy  documents.rows.npy  documents.scores.npy
-                queries.*.npy (with the dual task alone)  manifest.json
+                queries.*.npy (with the dual task alone)
+                groups.queries.npy  groups.positives.npy (with batches.how=hard_groups alone)  manifest.json
 
 ``documents`` are the negatives of queries (keys are query rows), ``queries`` the negative queries of
-documents (keys are document rows, DANCE section 3).
+documents (keys are document rows, DANCE section 3), ``groups`` the pairs that are close to each other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from .. import arrays, artefact
 from ..corpus.relevance import Relevance
 
 KIND = "negatives"
+_Part = TypeVar("_Part", "Drawn", "Groups")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,31 @@ class Drawn:
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Relevant pairs that are close to each other, so that a batch of them opposes like with like."""
+
+    queries: NDArray[np.int64]  # [groups, size] rows, -1 after the last of a group
+    positives: NDArray[np.int64]  # [groups, size] document rows, likewise
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    @property
+    def size(self) -> int:
+        return self.queries.shape[1]
+
+    def refuse_irrelevant(self, relevance: Relevance, whose: str) -> None:
+        """Raises ValueError where a pair is not a query and a positive of it."""
+        there = self.queries >= 0  # [groups, size]
+        wrong = (~relevance.covers(self.queries[there], self.positives[there])).sum()
+        if wrong:
+            raise ValueError(
+                f"{whose}: {wrong} of the grouped pairs are not judged relevant: they were formed by other "
+                "judgements; prepare the text again and start a new run"
+            )
+
+
+@dataclass(frozen=True, eq=False)
 class NegativesTable:
     """Both directions of one refresh."""
 
@@ -100,9 +127,11 @@ class NegativesTable:
     documents: Drawn  # of queries
     queries: Drawn | None  # of documents; None without the dual task
     facts: dict[str, Any]
+    groups: Groups | None = None  # None where batches are ordinary
 
     def refuse_positives(self, relevance: Relevance, path: Path | None = None) -> None:
-        """Raises ValueError where a negative is a positive of its key, or a copy of one: for publishing and opening."""
+        """For publishing and opening. Raises ValueError where a negative is a positive of its key, or a copy of one,
+        and where a group holds a pair that is not relevant."""
         wrong = relevance.covers(self.documents.owners(), self.documents.rows).sum()
         if self.queries is not None:
             wrong += relevance.covers(self.queries.rows, self.queries.owners()).sum()
@@ -111,21 +140,29 @@ class NegativesTable:
                 f"{path or 'the mined negatives'} of step {self.step}: {wrong} are judged relevant to their key: they "
                 "were mined by other judgements; prepare the text again and start a new run"
             )
+        if self.groups is not None:
+            self.groups.refuse_irrelevant(relevance, f"{path or 'the groups'} of step {self.step}")
 
     @classmethod
     def open(cls, path: Path) -> NegativesTable:
         """Memory-mapped. Raises artefact.Broken where it is incomplete."""
         manifest = artefact.verify(path)
         assert manifest.step is not None
-        dual = "queries.keys.npy" in manifest.files
-        return cls(manifest.step, _load(path, "documents"), _load(path, "queries") if dual else None, manifest.facts)
+        there = manifest.files
+        return cls(
+            manifest.step,
+            _load(path, "documents", Drawn),
+            _load(path, "queries", Drawn) if "queries.keys.npy" in there else None,
+            manifest.facts,
+            _load(path, "groups", Groups) if "groups.queries.npy" in there else None,
+        )
 
     def publish(self, path: Path) -> None:
         with artefact.publishing(path, KIND, self.step, self.facts) as folder:
-            for direction, drawn in (("documents", self.documents), ("queries", self.queries)):
-                for field in fields(Drawn) if drawn is not None else ():
-                    arrays.save(folder / f"{direction}.{field.name}.npy", getattr(drawn, field.name))
+            for name, part in (("documents", self.documents), ("queries", self.queries), ("groups", self.groups)):
+                for field in fields(part) if part is not None else ():
+                    arrays.save(folder / f"{name}.{field.name}.npy", getattr(part, field.name))
 
 
-def _load(path: Path, direction: str) -> Drawn:
-    return Drawn(**{field.name: arrays.load(path / f"{direction}.{field.name}.npy") for field in fields(Drawn)})
+def _load(path: Path, name: str, part: type[_Part]) -> _Part:
+    return part(**{field.name: arrays.load(path / f"{name}.{field.name}.npy") for field in fields(part)})

@@ -62,6 +62,18 @@ def test_e07_documents_are_never_opposed_by_their_queries_nor_by_those_of_their_
     assert mined.tally.positives == 2 and mined.tally.copies == 2
 
 
+def test_e07_documents_are_never_opposed_by_copies_of_their_queries_nor_queries_by_what_answers_a_copy():
+    qrels = Qrels.of(np.array([0, 2]), np.array([1, 2]), np.ones(2, dtype=np.int64))
+    relevance = Relevance.of(qrels, np.arange(4), query_twins=twins(["how", "why", "How?", "who"]))
+    for judged, key in ((Judged.of_documents(relevance, 1), 1), (Judged.of_queries(relevance, 1), 0)):
+        mined = mine(Block(np.array([key]), {"ann": ranked([[0, 1, 2, 3]])}), judged, config_of(), 0)
+        assert [sorted(rows) for rows in by_key(mined)] == [[1, 3] if key else [0, 3]]
+        assert mined.tally.positives == 1 and mined.tally.copies == 1
+    bad = Drawn(np.array([1]), np.array([0, 1]), np.array([2]), np.zeros(1, np.float32))
+    with pytest.raises(ValueError, match="1 are judged relevant"):
+        NegativesTable(5, bad, bad, {}).refuse_positives(relevance)
+
+
 def test_e07_is_checked_again_in_the_finished_table():
     relevance = relevance_of([(0, 1)], 4)
     good = Drawn(np.array([0]), np.array([0, 1]), np.array([2]), np.zeros(1, np.float32))

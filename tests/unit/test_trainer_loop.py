@@ -55,7 +55,8 @@ def loop(adoptions, state=None, **train):
     )  # fmt: skip
     world, recording = FakeWorld(), Recording()
     world.rank, world.size, world.mean, world.barrier = 0, 1, lambda values: values, lambda: None
-    silent = SimpleNamespace(hand_over=lambda *_: None, save=lambda *_: None, announce=lambda *_: None)
+    silent = SimpleNamespace(hand_over=lambda *_: None, save=lambda *_: None, announce=lambda *_: None, seconds=0.0)
+    silent.check = silent.join = lambda: None
     silent.begin = silent.update = lambda *_, **__: None
     silent.record = lambda record: records.append(record)
     records = []
@@ -98,6 +99,60 @@ def test_the_record_has_the_rate_of_the_last_update_and_every_number_of_a_step()
     steps(made, 2)
     assert [record["learning_rate"] for record in records] == pytest.approx([0.5])
     assert {"loss", "gradient_norm", "examples_digest", "negatives_step", "staleness"} <= records[0].keys()
+
+
+class HandingOver:
+    """Records what the loop asks of the hand-over, among other events."""
+
+    def __init__(self, events) -> None:
+        self.events, self.seconds = events, 0.25
+
+    def hand_over(self, step, encoder, final):
+        self.events.append(f"hand over {step}" + " as the last" * final)
+
+    def join(self):
+        self.events.append("join")
+
+    def check(self):
+        self.events.append("check")
+
+    def save(self, state, pair, optimizer):
+        self.events.append(f"save {state.step}")
+
+    def announce(self, phase, using, finished=False):
+        pass
+
+
+def test_the_loop_goes_on_beside_a_hand_over_and_joins_it_before_a_wait_and_at_the_end():
+    made, recording, records = loop({}, log_every=2)
+    made.config = from_plain({
+        "schedule": "static", "negatives": {"cold_start": "in_batch"}, "handover": {"every": 2},
+        "checkpoint": {"every": 3}, "train": {"steps": 4, "batch": 2, "log_every": 4},
+    })  # fmt: skip
+    events = []
+    made.handover = HandingOver(events)
+    recording.update = lambda step, *_: events.append(f"step {step}") or {"loss": 1.0}
+    made.negatives.must_wait = lambda step: step == 2
+    made.negatives.look = lambda step: events.append("wait") is not None if step == 2 else False
+    assert made.run()
+    assert events == [
+        "hand over 0", "check", "step 0", "check", "step 1",
+        "hand over 2", "check", "join", "wait", "step 2", "save 3", "check", "step 3",
+        "save 4", "hand over 4 as the last", "join",
+    ]  # fmt: skip
+    assert [record["handover_seconds"] for record in records] == [0.25] and made.handover.seconds == 0
+
+
+def test_an_encoder_that_could_not_be_written_ends_the_training_at_the_next_look():
+    made, recording, _ = loop({})
+
+    def failed():
+        raise RuntimeError("handing over the encoder of step 0: No space left on device")
+
+    made.handover.check = failed
+    with pytest.raises(RuntimeError, match="encoder of step 0"):
+        made.run()
+    assert recording.rates == []
 
 
 def test_the_digest_sees_negative_queries():

@@ -8,7 +8,7 @@ from dance.config import from_plain
 from dance.corpus.qrels import Qrels
 from dance.corpus.relevance import Relevance
 from dance.exchange import Peer, PeerLost
-from dance.mining.table import Drawn, NegativesTable
+from dance.mining.table import Drawn, Groups, NegativesTable
 from dance.paths import RunPaths
 from dance.progress import Reporter
 from tests.fakes import FakeStop, FakeSubscriber, FakeWorld
@@ -135,6 +135,22 @@ def test_a07_silence_is_warned_of_once_and_training_goes_on(tmp_path, caplog):
         assert not made.look(step)
     assert [r.message for r in caplog.records if "silent for 700 s" in r.message and "41 steps old" in r.message]
     assert sum("silent" in record.message for record in caplog.records) == 1
+
+
+def test_groups_of_the_table_fill_the_batches_where_the_settings_say_so(tmp_path):
+    run = RunPaths(tmp_path)
+    rows = np.array([[2, 0], [3, 1]])
+    drawn = Drawn(np.arange(4), np.arange(0, 9, 2), np.arange(10, 18), np.zeros(8, np.float32))
+    NegativesTable(0, drawn, None, {"text": "abc"}, Groups(rows, rows)).publish(run.published("negatives", 0))
+    publish_table(run, 10)
+    settings = {"batches": {"how": "hard_groups", "group_size": 2}, "loss": {"in_batch": True}, "train": {"batch": 2}}
+    made = negatives(tmp_path, [0, 10], **settings)
+    assert made.look(0)
+    examples = made.stream.take(0, 4)
+    assert sorted(examples.queries.reshape(2, 2).tolist()) == [[2, 0], [3, 1]] and (examples.negatives >= 10).all()
+    with pytest.raises(ValueError, match="step 10 hold no groups"):
+        made.look(11)
+    assert negatives(tmp_path, [10]).look(11), "ordinary batches need none"
 
 
 def test_resumed_negatives_that_are_gone_are_named(tmp_path):

@@ -1,5 +1,7 @@
 """One update of a real small encoder: what is encoded, scored, opposed and learnt, against a slow reading."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,8 @@ from dance.corpus.teacher import TeacherScores
 from dance.learning import checkpoint
 from dance.rules import COLDEST
 from dance.world import joined
+from tests.running import small_corpus
+from tests.tiny import tiny_bert
 from tests.training import CHUNKED, bench, examples_of
 
 
@@ -52,6 +56,17 @@ def test_with_in_batch_the_other_queries_oppose_a_document_too(folder, world):
     pool = [0, 1, 2, 5, 6, 7]
     expected = [softmax_loss(made.score(d, d), [made.score(q, d) for q in pool if q != d]) for d in (0, 1, 2)]
     assert made.update(0, examples)["loss_d2q"] == pytest.approx(np.mean(expected), abs=1e-5)
+
+
+def test_e07_a_copy_of_a_query_does_not_oppose_its_document(tmp_path, world):
+    tiny_bert(tmp_path / "model")
+    path = small_corpus(tmp_path / "corpus") / "queries.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records[1]["text"] = f"{records[0]['text'].upper()}?"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    made = bench(tmp_path, world, model={"head": 8}, loss={"dual_weight": 1.0, "in_batch": True})
+    found = made.update(0, examples_of([0, 1], None))
+    assert (found["idle"], found["idle_d2q"]) == (2, 2), "neither query knows the other's document for a negative"
 
 
 def test_cold_start_trains_both_directions_on_the_batch_alone(folder, world):
@@ -110,6 +125,13 @@ def test_a_teacher_is_followed_where_it_speaks(folder, world):
         assert found["loss_distill"] == pytest.approx(expected / 2, abs=1e-4)
         assert found["untaught"] == 1
         assert found["loss"] == pytest.approx(found["loss_q2d"] + 0.5 * found["loss_distill"], abs=1e-5)
+
+
+def test_without_weight_document_retrieval_is_measured_and_the_teacher_alone_followed(folder, world):
+    teacher = TeacherScores.of(np.array([0, 0]), np.array([0, 10]), np.array([3.0, 1.0]))
+    made = bench(folder, world, teacher, loss={"q2d_weight": 0.0, "distill": "kl", "distill_weight": 0.5})
+    found = made.update(0, examples_of([0, 1], [[10], [11]]))
+    assert found["loss_q2d"] > 0 and found["loss"] == pytest.approx(0.5 * found["loss_distill"], abs=1e-6)
 
 
 @pytest.mark.parametrize("towers", ["one", "two"])
