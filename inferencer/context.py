@@ -13,6 +13,7 @@ from dance.corpus.qrels import Qrels
 from dance.corpus.relevance import Relevance
 from dance.encoder.embed import Interrupted
 from dance.evaluation.held_out import HeldOut
+from dance.learning.teaching import require_given
 from dance.mining.mixing import shares
 from dance.paths import RunPaths
 from dance.progress import Reporter
@@ -36,16 +37,7 @@ class Context:
         config, collection = self.config, self.prepared.collection
         collection.split(config.data.train_split)
         assert self.held_out.queries is not None  # both folds have queries
-        if self.mines_documents and config.sources.given and config.data.train_split not in collection.given:
-            raise ValueError(
-                f"sources.given={config.sources.given}: the data gives no negatives for split "
-                f"{config.data.train_split!r}; set it to 0, or add negatives/{config.data.train_split}.tsv"
-            )
-        if self.asks_back and not self.mines_queries and not config.loss.in_batch:
-            raise ValueError(
-                "loss.dual_weight needs queries that oppose a document's, and sources.given has none: set sources.ann, "
-                "bm25 or random as well, or loss.in_batch=true"
-            )
+        require_given(collection, config)
 
     @property
     def mines_documents(self) -> bool:
@@ -61,6 +53,24 @@ class Context:
         """Whether it has a source of them: the data gives none."""
         return self.asks_back and bool(shares(self.config).keys() - {"given", "former"})
 
+    @property
+    def searches_documents(self) -> bool:
+        """Whether negatives are drawn from what the encoder finds."""
+        return self.mines_documents and bool(shares(self.config).keys() & {"ann", "lookahead"})
+
+    @property
+    def groups_pairs(self) -> bool:
+        """Whether the batches want groups of pairs."""
+        return self.config.batches.how == "hard_groups"
+
+    @property
+    def compares_positives(self) -> bool:
+        """Whether anything depends on the vectors of the documents that are relevant to the mined queries."""
+        config = self.config
+        margins = config.filters.margin is not None or config.filters.relative_margin is not None
+        weighs = margins or config.draw.how == "simans" or config.draw.lookahead > 0
+        return (self.mines_documents and weighs) or self.mines_queries or self.groups_pairs
+
     @cached_property
     def qrels(self) -> Qrels:
         """What is learnt from."""
@@ -68,7 +78,7 @@ class Context:
 
     @cached_property
     def relevance(self) -> Relevance:
-        return Relevance.of(self.qrels, self.prepared.collection.twins, self.config.filters.copies)
+        return self.prepared.collection.relevance(self.config.data.train_split, self.config.filters.copies)
 
     @cached_property
     def held_out(self) -> HeldOut:

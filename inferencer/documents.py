@@ -58,7 +58,8 @@ class DocumentMiner:
                 lists = sources.lists(queries[part], searched, step) if self.context.world.rank == to else {}
                 known = self._known(corpus, lists, vectors[part], to)
                 if lists:
-                    nearest = former if "ann" in lists else None
+                    # What was drawn from another slice is not to be found in this one.
+                    nearest = former if "ann" in lists and config.parts == 1 else None
                     block = Block(queries[part], lists, positives[part], nearest, known)
                     mined.append(mine(block, self.judged, config, step))
             self.context.all_tell(part.stop)
@@ -94,7 +95,7 @@ class DocumentMiner:
         return context.together(work)
 
     def _positives(self, corpus: Corpus, vectors: NDArray[np.float32], queries: Rows) -> NDArray[np.float32]:
-        """Score of each query's best relevant document. [queries]"""
+        """Score of each query's best relevant document, nan where it has one whose vectors are not here. [queries]"""
         place, documents = pairs_of(self.context.qrels, queries)
         return best_of(corpus.pair_scores(vectors, place, documents), place, len(queries))
 
@@ -104,8 +105,8 @@ class DocumentMiner:
         """The lists that all ranks search for together, at rank ``to``; {} elsewhere."""
         found: dict[Source, Neighbours | None] = {}
         # Where nothing is drawn from the neighbours, those of one block serve the diagnostics.
-        if "ann" in sources.share or part.start == 0:
-            found["ann"] = corpus.search(vectors, self.context.config.negatives.topk, to)
+        if "ann" in sources.share or (part.start == 0 and corpus.documents):
+            found["ann"] = corpus.search(vectors, self.context.config.depth, to)
         if "lookahead" in sources.share:
             found["lookahead"] = self._lookahead(corpus, queries, to)
         return {source: each for source, each in found.items() if each is not None}
@@ -114,7 +115,7 @@ class DocumentMiner:
         """What lies nearest to the documents relevant to each query."""
         place, documents = pairs_of(self.context.qrels, queries)
         which, vectors = corpus.fetch(documents)
-        found = corpus.search(vectors, self.context.config.negatives.topk, to)
+        found = corpus.search(vectors, self.context.config.depth, to)
         return None if found is None else fold(found, place[which], found.rows.shape[1])[1]
 
     def _known(

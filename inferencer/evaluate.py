@@ -1,4 +1,7 @@
-"""The held-out queries over the full corpus, and the documents that answer them over all queries."""
+"""The held-out queries over the full corpus, and the documents that answer them over all queries.
+
+The documents may come in parts: each is searched by ``ranked``, ``judged`` has the last word.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import numpy as np
 
 from dance.evaluation.coverage import NO_ANSWERS, first_answers
 from dance.evaluation.held_out import Evaluation
+from dance.mining.draw import permutation
 from dance.search.neighbours import Neighbours, empty
 
 from .context import Context
@@ -13,16 +17,16 @@ from .corpus import Corpus, Rows
 from .queries import asking
 from .vectors import Queries
 
+SAMPLED = "sample_"  # before the names of metrics that are not over the full corpus
+_SAMPLE = 7  # purpose of the hashes
+
 
 def evaluate(context: Context, corpus: Corpus, asked: Queries) -> Evaluation | None:
     """At rank 0, None elsewhere. ``asked`` holds the held-out queries and, with evaluate.d2q, all others too."""
-    found = _documents(context, corpus, asked)
-    firsts = None if context.prepared.collection.answers is None else _first_answers(context, found.rows)
-    queries = _queries(context, corpus, asked) if context.config.evaluate.d2q else None
-    return context.held_out.evaluate(found, queries, firsts) if context.world.leads else None
+    return judged(context, ranked(context, corpus, asked), corpus, asked)
 
 
-def _documents(context: Context, corpus: Corpus, asked: Queries) -> Neighbours:
+def ranked(context: Context, corpus: Corpus, asked: Queries) -> Neighbours:
     """[held-out queries, depth] at rank 0, no queries elsewhere."""
     held_out, depth = context.held_out, context.config.evaluate.depth
     vectors = asked.of(held_out.queries)
@@ -32,6 +36,33 @@ def _documents(context: Context, corpus: Corpus, asked: Queries) -> Neighbours:
         blocks.append(corpus.search(vectors[part], depth, to=0))
         context.all_tell(part.stop)
     return _joined([block for block in blocks if block is not None], min(depth, corpus.documents))
+
+
+def judged(context: Context, found: Neighbours, askers: Corpus, asked: Queries) -> Evaluation | None:
+    """As ``evaluate``, from what was ``ranked`` over the full corpus; ``askers`` holds the relevant documents."""
+    firsts = _firsts(context, found)
+    queries = _queries(context, askers, asked) if context.config.evaluate.d2q else None
+    return context.held_out.evaluate(found, queries, firsts) if context.world.leads else None
+
+
+def sampled(context: Context, corpus: Corpus, asked: Queries) -> dict[str, float]:
+    """Metrics over ``sample`` at rank 0, {} elsewhere: too good, but they tell how training goes."""
+    found = ranked(context, corpus, asked)
+    firsts = _firsts(context, found)
+    metrics = context.held_out.evaluate(found, None, firsts).metrics if context.world.leads else {}
+    return {f"{SAMPLED}{name}": value for name, value in metrics.items()}
+
+
+def sample(context: Context) -> Rows:
+    """Rows of the documents that held-out queries are scored on between two full passes, always the same ones."""
+    documents, share = len(context.prepared.collection.document_ids), context.config.evaluate.fraction
+    assert share is not None
+    drawn = permutation(documents, context.config.seed, _SAMPLE)[: round(share * documents)]
+    return np.union1d(drawn, context.held_out.qrels.documents)
+
+
+def _firsts(context: Context, found: Neighbours) -> Rows | None:
+    return None if context.prepared.collection.answers is None else _first_answers(context, found.rows)
 
 
 def _first_answers(context: Context, rows: Rows) -> Rows:

@@ -1,4 +1,7 @@
-"""The Inferencer's loop: the newest encoder becomes metrics and negatives, until the last one did."""
+"""The Inferencer's loop: the newest encoder becomes negatives and metrics, until the last one did.
+
+While it waits it scores, a slice of the corpus at a time, the encoders that are due (see ``passes``).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from dance import artefact, paths
 from dance.config import Config
 from dance.encoder.embed import Interrupted
-from dance.evaluation.held_out import selected_by
 from dance.exchange import Patience, Peer, PeerLost, Publisher, Subscriber
 from dance.paths import RunPaths
 from dance.progress import Reporter
@@ -21,6 +21,8 @@ from dance.stopping import Stop
 from dance.tracking import Tracker, forget_after, read_lines
 from dance.world import World
 
+from .best import Best
+from .passes import Passes
 from .refresh import Refresher
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ class Loop:
     world: World
     paths: RunPaths
     refresher: Refresher
+    passes: Passes
     publisher: Publisher | None  # rank 0
     subscriber: Subscriber | None  # one rank per machine
     tracker: Tracker
@@ -52,41 +55,60 @@ class Loop:
         while (step := self.next_encoder()) is not None:
             if not self.refresh(step):
                 break
-        return self.complete()
+        while self.refreshed() and self.passes.holds and self.advance():
+            pass
+        return self.refreshed() and not self.passes.holds
 
     def rewind(self) -> None:
         """Go back to where the Trainer, once heard of, continues: negatives of another future are forgotten."""
         newest = self._wait(self._announced, "the first encoder")
+        records: list[dict[str, Any]] = []
         if self.world.leads and newest is not None and self.subscriber is not None:
             needed = self.subscriber.peer().holds
             for later in (step for step in paths.steps(self.paths.negatives) if step > newest):
                 if later not in needed:
                     artefact.remove(self.paths.published("negatives", later))
             forget_after(self.paths.metrics("inferencer"), newest)
-            self._recall(newest)
+            records = self._recall(newest)
+        self.passes.recall(records)
         # Rank 0 knows, because the negatives lie on its disk.
         mine = [_NOTHING if self.done is None else self.done, self.turn] if self.world.leads else [_FAR, _FAR]
         done, self.turn = self.world.agree_min(mine)
         self.done = None if done == _NOTHING else done
         self.announce("wait")
 
-    def _recall(self, newest: int) -> None:
+    def _recall(self, newest: int) -> list[dict[str, Any]]:
         """What the newest negatives and the records say of the past; a record that a kill prevented is made good."""
         self.done = max((step for step in paths.steps(self.paths.negatives) if step <= newest), default=None)
         records = read_lines(self.paths.metrics("inferencer"))
         if self.done is not None:
             facts = artefact.read_manifest(self.paths.published("negatives", self.done)).facts
             self.turn = facts["turn"] + 1
-            if not records or records[-1]["step"] < self.done:
+            self._tell_change(facts.get("refresh_fraction", 1.0))
+            if all(record["step"] < self.done for record in records if "turn" in record):
                 records.append({"step": self.done, **{key: value for key, value in facts.items() if key != "text"}})
                 self.tracker.record(records[-1])
-        self.paths.best.unlink(missing_ok=True)
-        for record in records:
-            self._note_best(record)
+        self.best.recall(records)
+        return records
+
+    def _tell_change(self, before: float) -> None:
+        if before != self.config.refresh.fraction:
+            now = self.config.refresh.fraction
+            log.warning("refresh.fraction was %s and is %s from here on: the corpus is cut anew", before, now)
+
+    @property
+    def best(self) -> Best:
+        # Of a static run the first encoder alone is scored, which says nothing about the later ones.
+        return Best(self.paths.best, self.world.leads and self.config.schedule != "static")
 
     def next_encoder(self) -> int | None:
-        """Step of the newest encoder that every machine holds, older ones skipped; None where none will come."""
-        self.reporter.begin("wait", message="for the next encoder")
+        """Step of the newest encoder that every machine holds, older ones skipped; None where none will come.
+
+        A slice of the pass under way comes first, so that it goes on however fast encoders come.
+        """
+        if self.passes.holds and not self.advance():
+            return None
+        self._tell_waiting()
         done = _NOTHING if self.done is None else self.done
 
         def newer() -> int:
@@ -103,7 +125,7 @@ class Loop:
             time.sleep(_PAUSE)
         return None
 
-    def complete(self) -> bool:
+    def refreshed(self) -> bool:
         """Whether the last encoder has its negatives; under schedule=static the first is the last."""
         return self.world.agree_min([int(self.subscriber is None or self._complete(self.subscriber.peer()))]) == [1]
 
@@ -136,7 +158,10 @@ class Loop:
                 return step
             if self.subscriber is not None:
                 patience.check(peer, wanted, self.subscriber.where)
-            time.sleep(_PAUSE)
+            if not self.passes.holds:
+                time.sleep(_PAUSE)
+            elif not self.advance():
+                return None
 
     def _refuse_regress(self, peer: Peer) -> None:
         """Steps only grow here, so that a Trainer that went back needs an Inferencer that goes back with it."""
@@ -149,23 +174,47 @@ class Loop:
     def refresh(self, step: int) -> bool:
         """False where a stop was asked for in the middle: nothing of it is kept."""
         self.announce(f"refresh of step {step}")
+        due = self.passes.due(step)
         try:
-            record = self.refresher.refresh(step, self.turn)
+            record = self.refresher.refresh(step, self.turn, due)
         except Interrupted:
             return False
         self.done, self.turn = step, self.turn + 1
+        if due:
+            self.passes.note(step)
+        self._keep(record)
+        return True
+
+    def advance(self) -> bool:
+        """One slice of a full pass. False where a stop was asked for in the middle: nothing of the pass is kept."""
+        try:
+            record = self.passes.advance()
+        except Interrupted:
+            return False
+        if record is not None:
+            self._keep(record)
+            self._tell_waiting()
+        return True
+
+    def _keep(self, record: dict[str, Any]) -> None:
         self.tracker.record(record)
-        self._note_best(record)
+        self.best.note(record)
         self.announce("wait")
         self._release()
-        log.info("step %d: %s", step, {k: round(v, 4) if isinstance(v, float) else v for k, v in record.items()})
-        return True
+        shown = {key: round(value, 4) if isinstance(value, float) else value for key, value in record.items()}
+        log.info("step %d: %s", record["step"], shown)
+
+    def _tell_waiting(self) -> None:
+        self.reporter.begin("wait", message="for the next encoder")
+
+    def _needed(self) -> frozenset[int]:
+        """Steps of the encoders that must not be deleted: the best, and those that are not scored yet."""
+        best = self.best.step
+        return self.passes.holds | (frozenset() if best is None else {best})
 
     def announce(self, phase: str, finished: bool = False) -> None:
         if self.publisher is not None:
-            best = self._best()
-            holds = frozenset() if best is None else frozenset({best["step"]})
-            self.publisher.announce(self.done, phase=phase, holds=holds, finished=finished)
+            self.publisher.announce(self.done, phase=phase, holds=self._needed(), finished=finished)
 
     def leave(self, complete: bool) -> None:
         """Serve what is announced until the Trainer has it or is gone, then say goodbye."""
@@ -181,25 +230,10 @@ class Loop:
     def _taken(self, peer: Peer) -> bool:
         return self.config.schedule == "static" and self.done in peer.holds
 
-    def _best(self) -> dict[str, Any] | None:
-        return msgspec.json.decode(self.paths.best.read_bytes()) if self.paths.best.is_file() else None
-
-    def _note_best(self, record: dict[str, Any]) -> None:
-        best = self._best()
-        if self.config.schedule == "static":
-            return  # it scores the first encoder only, which says nothing about the later ones
-        if not self.world.leads:
-            return
-        key = selected_by(record)
-        if best is None or record[key] > best[key]:
-            best = {name: record[name] for name in ("step", "ndcg@10", key) if name in record}
-            artefact.replace_file(self.paths.best, msgspec.json.encode(best))
-
     def _release(self) -> None:
         """Remove what nobody needs: copies of old encoders, negatives older than all that the Trainer holds."""
         if self.subscriber is not None:
-            best = self._best()
-            self.subscriber.release(set() if best is None else {best["step"]})
+            self.subscriber.release(set(self._needed()))
         if self.publisher is None or self.subscriber is None or not self.subscriber.peer().holds:
             return
         held = self.subscriber.peer().holds

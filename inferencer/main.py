@@ -18,6 +18,7 @@ from dance.world import World
 
 from .context import Context
 from .loop import Loop
+from .passes import Passes
 from .refresh import Refresher
 
 
@@ -52,4 +53,5 @@ def _assemble(settings: Config, run: RunPaths, world: World, stop: Stop, stack: 
     publisher = stack.enter_context(open_publisher(settings, run, "negatives")) if world.leads else None
     tracker = Tracker(run.metrics("inferencer"), run.tensorboard, world.leads)
     stack.callback(tracker.close)
-    return Loop(settings, world, run, Refresher(context), publisher, subscriber, tracker, reporter, stop)
+    refresher, passes = Refresher(context), Passes(context)
+    return Loop(settings, world, run, refresher, passes, publisher, subscriber, tracker, reporter, stop)

@@ -1,8 +1,8 @@
 """Negatives of documents, for the dual task: the training queries that each document is to be told from.
 
 A relevant document of the refresh's queries asks, by the vectors of all its chunks, among all training
-queries (DANCE section 3). Those are at every rank, the document's vectors are fetched to the rank that its
-block falls to, so that all else is done there.
+queries, or those of the refresh's slice (DANCE section 3). Those are at every rank, the document's vectors
+are fetched to the rank that its block falls to, so that all else is done there.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from .lexical import open_index
 from .sources import Sources, best_of, pairs_of
 from .timing import Seconds
 from .vectors import Queries
+from .window import Window
 
 
 class Asking(NamedTuple):
@@ -64,24 +65,24 @@ class QueryMiner:
     index: Index | None = None  # opened when BM25 is first asked
 
     def mine(
-        self, corpus: Corpus, asked: Queries, documents: Rows, former: Drawn | None, step: int, seconds: Seconds
+        self, corpus: Corpus, asked: Queries, about: Window, former: Drawn | None, step: int, seconds: Seconds
     ) -> list[Mined]:
-        """This rank's blocks of ``documents`` [documents] rows, ascending, each relevant to a training query.
+        """This rank's blocks of the window's keys, from its pool.
 
-        ``asked`` holds all training queries.
+        ``asked`` holds the pool and all queries that the keys are relevant to.
         """
-        context, rows = self.context, self.context.qrels.queries
-        pool = Queries(rows, asked.of(rows))
-        sources = Sources(context.config, self.judged, rows, None, former)
+        context, documents = self.context, about.keys
+        sources = Sources(context.config, self.judged, context.qrels.queries, None, former)
         with seconds.spent_on("mine"):
             place, queries = pairs_of(self.by_document, documents)
-            scores = corpus.pair_scores(pool.vectors, pool.places(queries), documents[place])
+            scores = corpus.pair_scores(asked.vectors, asked.places(queries), documents[place])
             positives = best_of(scores, place, len(documents))
         if "bm25" in sources.share:
             self.index = self.index or open_index(context, "queries")
         context.reporter.begin("search", len(documents), "documents")
         blocks = list(asking(context, corpus, documents))
-        work = partial(self._mine, blocks, documents, pool, sources, positives, step, seconds)
+        pool = Queries(about.pool, asked.of(about.pool))
+        work = partial(self._mine, blocks, documents, pool, asked, sources, positives, step, seconds)
         return context.together(work)
 
     def _mine(
@@ -89,6 +90,7 @@ class QueryMiner:
         blocks: list[Asking],
         documents: Rows,
         pool: Queries,
+        asked: Queries,
         sources: Sources,
         positives: NDArray[np.float32],
         step: int,
@@ -98,11 +100,12 @@ class QueryMiner:
         for block in blocks:
             keys = documents[block.part]
             with seconds.spent_on("search"):
-                searched = self._search(block, keys, pool, sources)
+                searched = self._search(block, keys, pool, asked, sources)
             with seconds.spent_on("mine"):
                 lists = sources.lists(keys, searched, step)
-                former = sources.former if "ann" in lists else None
-                known = _known(block, lists, pool, len(keys))
+                # What was drawn from another slice is not to be found in this one.
+                former = sources.former if "ann" in lists and self.context.config.parts == 1 else None
+                known = _known(block, lists, asked, len(keys))
                 to_mine = Block(keys, lists, positives[block.part], former, known)
                 mined.append(mine(to_mine, self.judged, self.context.config, step))
             self.context.tell(block.part.stop)
@@ -118,29 +121,32 @@ class QueryMiner:
         queries, documents = self.context.qrels.pairs()
         return Qrels.of(documents, queries, np.ones_like(queries))
 
-    def _search(self, block: Asking, keys: Rows, pool: Queries, sources: Sources) -> dict[Source, Neighbours]:
-        k = self.context.config.negatives.topk
+    def _search(
+        self, block: Asking, keys: Rows, pool: Queries, asked: Queries, sources: Sources
+    ) -> dict[Source, Neighbours]:
+        k = self.context.config.depth
         found: dict[Source, Neighbours] = {}
         # Where nothing is drawn from the neighbours, those of one block serve the diagnostics.
         if "ann" in sources.share or block.part.start == 0:
             found["ann"] = block.search(pool, k, self.context)
         if "lookahead" in sources.share:
             place, queries = pairs_of(self.by_document, keys)
-            found["lookahead"] = Asking(block.part, place, pool.of(queries)).search(pool, k, self.context)
+            found["lookahead"] = Asking(block.part, place, asked.of(queries)).search(pool, k, self.context)
         if "bm25" in sources.share and self.index is not None:
-            places = self.index.search(list(document_texts(self.context.prepared.collection, keys.tolist())), k)
-            found["bm25"] = Neighbours(places.scores, np.where(places.rows == NONE, NONE, pool.rows[places.rows]))
+            texts, rows = document_texts(self.context.prepared.collection, keys.tolist()), self.context.qrels.queries
+            places = self.index.search(list(texts), self.context.config.negatives.topk)
+            found["bm25"] = Neighbours(places.scores, np.where(places.rows == NONE, NONE, rows[places.rows]))
         return found
 
 
-def _known(block: Asking, lists: dict[Source, Neighbours], pool: Queries, documents: int) -> Neighbours | None:
-    """Scores by the encoder of the candidates that no search by the encoder found."""
+def _known(block: Asking, lists: dict[Source, Neighbours], asked: Queries, documents: int) -> Neighbours | None:
+    """Scores by the encoder of the candidates that no search by the encoder found, nan without a vector."""
     others = [found.rows for source, found in lists.items() if source != "ann"]
     if not others:
         return None
     rows = np.concatenate(others, axis=1)  # [documents, any]
-    places = np.where(rows == NONE, NONE, pool.places(rows))
-    each = inner_products(block.vectors, pool.vectors, places[block.owners])  # [asks, any]
+    places = asked.places(rows)
+    each = inner_products(block.vectors, asked.vectors, places[block.owners])  # [asks, any]
     scores = np.full(rows.shape, -np.inf, np.float32)
     np.maximum.at(scores, block.owners, each)
-    return Neighbours(scores, rows)
+    return Neighbours(np.where((places == NONE) & (rows != NONE), np.nan, scores).astype(np.float32), rows)

@@ -1,64 +1,74 @@
-"""One refresh: an encoder becomes metrics and negatives, in a straight line of calls.
+"""One refresh: an encoder becomes negatives and, where it is scored on the way, metrics, in a straight line of calls.
 
-encoder ── encode corpus, queries ──> evaluate ──> metrics.json, run.trec, run-d2q.trec
-                                 └──> mine documents of queries ┐
-                                 └──> mine queries of documents ┴─> negatives/step_S
+encoder ── encode documents, queries ──> evaluate ──> metrics.json, run.trec, run-d2q.trec
+                                    ├──> mine documents of queries ┐
+                                    ├──> mine queries of documents ┼─> negatives/step_S
+                                    └──> group pairs               ┘
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from dance.encoder import files
 from dance.encoder.model import Encoder
-from dance.encoder.precision import resolve
 from dance.mining.finish import finish
-from dance.mining.miner import Mined, rotation
-from dance.mining.table import Drawn, NegativesTable
+from dance.mining.miner import Mined
+from dance.mining.table import Drawn, Groups, NegativesTable
 from dance.paths import step_name
 
 from .collect import collect
 from .context import Context
-from .corpus import Corpus, Rows
+from .corpus import Corpus
 from .documents import DocumentMiner
-from .evaluate import evaluate
+from .evaluate import evaluate, sample, sampled
 from .former import Former, former
+from .groups import group
 from .queries import QueryMiner
 from .timing import Seconds
-from .vectors import Queries, encode_corpus, encode_queries
+from .vectors import Queries, encode_corpus, encode_queries, load_encoder, make_room
+from .window import Scoring, Window, window
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What the ranks together make the table of: this rank's blocks of both directions, and rank 0's groups."""
+
+    documents: list[Mined]
+    queries: list[Mined] | None  # None without the dual task
+    groups: Groups | None  # None elsewhere, and where batches are ordinary
 
 
 @dataclass
 class Refresher:
     context: Context
 
-    def refresh(self, step: int, turn: int) -> dict[str, Any]:
+    def refresh(self, step: int, turn: int, due: bool = True) -> dict[str, Any]:
         """Encode, evaluate, mine and publish; ``turn`` counts refreshes. Returns the record of rank 0.
 
-        Raises embed.Interrupted on every rank that is asked to stop in the middle.
+        ``due``: the encoder is to be scored over the whole corpus, here or in a full pass. Raises
+        embed.Interrupted on every rank that is asked to stop in the middle.
         """
         began, seconds, context = time.monotonic(), Seconds(), self.context
-        queries = self._mined_queries(turn)
-        encoder = self._load(step)
+        scoring = self._scoring(due)
+        about = window(context, turn, scoring)
+        encoder = load_encoder(context, step)
         with seconds.spent_on("encode"):
-            corpus = encode_corpus(context, encoder, step)
+            corpus = self._encode(encoder, step, about)
         with seconds.spent_on("encode_queries"):
-            asked = encode_queries(context, encoder, self._asked(queries))
+            asked = encode_queries(context, encoder, about.asked)
         with seconds.spent_on("evaluate"):
-            scores = self._evaluate(corpus, asked, step)
+            scores = self._evaluate(encoder, corpus, asked, step, scoring)
         before = former(context.paths.negatives, step, context.world)
-        mined = self._mine(corpus, asked, queries, before, step, seconds)
+        found = self._mine(corpus, asked, about, before, step, seconds)
         with seconds.spent_on("publish"):
-            facts = self._publish(mined, before, step, turn, scores)
-        rate = len(context.prepared.collection.document_ids) / seconds["encode"]
+            facts = self._publish(found, before, step, turn, scores)
+        encoded = corpus.documents + (corpus.beside.documents if corpus.beside else 0)
         timings = {f"{name}_seconds": value for name, value in seconds.items()}
-        total = {"documents_per_second": rate, "refresh_seconds": time.monotonic() - began}
-        return {"step": step, **scores, **timings, **total, **facts}
+        total = {"documents_per_second": encoded / seconds["encode"], "refresh_seconds": time.monotonic() - began}
+        return {"step": step, **scores, **timings, "documents_encoded": encoded, **total, **facts}
 
     @cached_property
     def _documents(self) -> DocumentMiner:
@@ -68,69 +78,66 @@ class Refresher:
     def _queries(self) -> QueryMiner:
         return QueryMiner(self.context)
 
-    def _mined_queries(self, turn: int) -> Rows:
-        context = self.context
-        share, seed = context.config.negatives.queries_per_refresh, context.config.seed
-        return rotation(context.qrels.queries, share, turn, seed)
+    def _scoring(self, due: bool) -> Scoring:
+        if due:
+            return "all" if self.context.config.parts == 1 else "none"  # then a full pass follows
+        return "none" if self.context.config.evaluate.fraction is None else "sample"
 
-    def _load(self, step: int) -> Encoder:
-        context = self.context
-        path, device = context.paths.held("encoders", step), context.world.device
-        assert path is not None, f"the encoder of step {step} was announced as held"
-        return files.load(path, device, resolve(context.config.encode.precision, device))
+    def _encode(self, encoder: Encoder, step: int, about: Window) -> Corpus:
+        context, name = self.context, step_name(step)
+        make_room(context)
+        corpus = encode_corpus(context, encoder, step, name, about.searched)
+        if not len(about.beside):
+            return corpus
+        return replace(corpus, beside=encode_corpus(context, encoder, step, f"{name}-beside", about.beside))
 
-    def _asked(self, queries: Rows) -> Rows:
-        """Rows of all queries whose vectors this refresh needs."""
-        context = self.context
-        if context.config.evaluate.d2q:
-            return np.arange(len(context.prepared.queries))
-        mined = context.qrels.queries if context.mines_queries else queries
-        return np.union1d(context.held_out.queries, mined)
-
-    def _evaluate(self, corpus: Corpus, asked: Queries, step: int) -> dict[str, float]:
-        """Dev metrics over the full corpus at rank 0, {} elsewhere; writes them and the run files."""
-        found = evaluate(self.context, corpus, asked)
+    def _evaluate(
+        self, encoder: Encoder, corpus: Corpus, asked: Queries, step: int, scoring: Scoring
+    ) -> dict[str, float]:
+        """Dev metrics at rank 0, {} elsewhere; over the full corpus they are written, with run files."""
+        if scoring == "sample":
+            some = encode_corpus(self.context, encoder, step, f"{step_name(step)}-sample", sample(self.context))
+            return sampled(self.context, some, asked)
+        found = evaluate(self.context, corpus, asked) if scoring == "all" else None
         if found is None:
             return {}
         found.write(self.context.paths.evaluation / step_name(step), step=step)
         return found.metrics
 
     def _mine(
-        self, corpus: Corpus, asked: Queries, queries: Rows, before: Former | None, step: int, seconds: Seconds
-    ) -> tuple[list[Mined], list[Mined] | None]:
-        """This rank's blocks of both directions; the second is None without the dual task."""
-        context, documents = self.context, list[Mined]()
+        self, corpus: Corpus, asked: Queries, about: Window, before: Former | None, step: int, seconds: Seconds
+    ) -> Found:
+        context, documents, queries, groups = self.context, list[Mined](), None, None
         if context.mines_documents:
             known = before.documents if before else None
-            documents = self._documents.mine(corpus, asked, queries, known, step, seconds)
-        if not context.asks_back:
-            return documents, None
-        if not context.mines_queries:  # those of the batch alone oppose a document's
-            return documents, []
-        keys = np.unique(context.qrels.subset(queries).documents)
-        return documents, self._queries.mine(corpus, asked, keys, before.queries if before else None, step, seconds)
+            documents = self._documents.mine(corpus, asked, about.queries, known, step, seconds)
+        if context.asks_back:  # without a source of queries those of the batch alone oppose a document's
+            known = before.queries if before else None
+            queries = self._queries.mine(corpus, asked, about, known, step, seconds) if context.mines_queries else []
+        if context.groups_pairs:
+            with seconds.spent_on("group"):
+                groups = group(context, corpus, asked, about.queries, step)
+        return Found(documents, queries, groups)
 
     def _publish(
-        self,
-        mined: tuple[list[Mined], list[Mined] | None],
-        before: Former | None,
-        step: int,
-        turn: int,
-        scores: dict[str, float],
+        self, found: Found, before: Former | None, step: int, turn: int, scores: dict[str, float]
     ) -> dict[str, Any]:
         """All ranks' negatives become the table of this step. Returns what it is like, at rank 0."""
         context = self.context
         context.reporter.begin("publish")
-        documents, queries = (None if blocks is None else collect(blocks, context.world) for blocks in mined)
+        documents = collect(found.documents, context.world)
+        queries = None if found.queries is None else collect(found.queries, context.world)
         if documents is None:
             return {}
         drawn, facts = self._finish(documents, before, before.documents if before else None, step)
         back: Drawn | None = None
         if queries is not None:
-            back, found = self._finish(queries, before, before.queries if before else None, step)
-            facts |= {f"d2q_{name}": value for name, value in found.items()}
-        facts |= {"turn": turn, "text": context.prepared.identity}
-        table = NegativesTable(step, drawn, back, {**facts, **scores})
+            back, others = self._finish(queries, before, before.queries if before else None, step)
+            facts |= {f"d2q_{name}": value for name, value in others.items()}
+        if found.groups is not None:
+            facts["groups"] = len(found.groups)
+        facts |= {"turn": turn, "refresh_fraction": context.config.refresh.fraction, "text": context.prepared.identity}
+        table = NegativesTable(step, drawn, back, {**facts, **scores}, found.groups)
         table.refuse_positives(context.relevance)
         table.publish(context.paths.published("negatives", step))
         return {key: value for key, value in facts.items() if key != "text"}

@@ -65,7 +65,8 @@ def pairs_of(relevant: Qrels, keys: Rows) -> tuple[Rows, Rows]:
 
 
 def best_of(scores: NDArray[np.float32], place: Rows, keys: int) -> NDArray[np.float32]:
-    """The best score of each key's pairs, nan where it has none. scores, place: [pairs]; [keys]"""
+    """The best score of each key's pairs, nan where it has none or one is unknown. scores, place: [pairs]; [keys]"""
     best = np.full(keys, -np.inf, np.float32)
-    np.maximum.at(best, place, scores)
+    with np.errstate(invalid="ignore"):  # nan is what it is
+        np.maximum.at(best, place, scores)
     return np.where(np.isneginf(best), np.nan, best).astype(np.float32)

@@ -11,6 +11,7 @@ from ..config import Config
 from . import diagnostics
 from .draw import priorities
 from .miner import Mined
+from .mixing import obtainable
 from .table import Drawn
 
 _CEILING, _ORDER = 4, 5  # purposes of the hashes
@@ -28,7 +29,7 @@ def finish(
     drawn = Drawn.gathered(mined.keys, mined.counts, mined.rows, mined.scores)
     drawn, hubs = settle(drawn, sample, config.filters.hubs, config.seed, step)
     positives = mined.positives[np.argsort(mined.keys, kind="stable")]
-    found = diagnostics.facts(drawn, positives, config.loss.temperature, sample, former, age)
+    found = diagnostics.facts(drawn, positives, config.loss.temperature, obtainable(config), former, age)
     return drawn, {**found, **mined.tally.facts(), "dropped_hubs": hubs}
 
 

@@ -24,7 +24,7 @@ _RANKED: tuple[Source, ...] = ("ann", "bm25", "lookahead")  # their first rows a
 class Judged:
     """What is relevant to a key, in one direction."""
 
-    covers: Covers  # positives and, with filters.copies, the copies of them
+    covers: Covers  # positives and, with filters.copies, what the copies of both sides add
     plain: Covers  # positives themselves
     look: SecondLook | None = None  # for the estimate of false negatives
 
@@ -40,7 +40,7 @@ class Judged:
         return cls(
             lambda keys, rows: relevance.covers(rows, keys),
             lambda keys, rows: relevance.judged(rows, keys),
-            SecondLook.of(documents, queries, seed),
+            SecondLook.of(documents, queries, seed, relevance.query_twins),
         )
 
 

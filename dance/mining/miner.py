@@ -95,7 +95,7 @@ def mine(block: Block, judged: Judged, config: Config, step: int) -> Mined:
         raise ValueError(
             f"no candidates of {', '.join(shares(config))}: sources.* and draw.* name what was not searched"
         )
-    tally = Tally(missing=_missing(nearest, config.negatives.topk) if "ann" in block.lists else 0)
+    tally = Tally(missing=_missing(nearest, config.depth) if "ann" in block.lists else 0)
     if block.former is not None:
         tally += oracle(block.former, block.keys, nearest.rows)
     chosen: dict[Source, NDArray[np.int64]] = {}
@@ -120,20 +120,22 @@ def joined(blocks: Sequence[Mined]) -> Mined:
     return Mined(**columns, tally=sum((block.tally for block in blocks), Tally()))
 
 
-def rotation(queries: NDArray[np.int64], share: float, turn: int, seed: int) -> NDArray[np.int64]:
-    """The query rows of one refresh: slice ``turn`` of a seeded order that visits all in about 1/share turns.
+def rotation(
+    rows: NDArray[np.int64], share: float, turn: int, seed: int, purpose: Sequence[int] = ()
+) -> NDArray[np.int64]:
+    """The rows of one refresh: slice ``turn`` of a seeded order that visits all in about 1/share turns.
 
-    Ascending. Every query is visited once before any is visited again.
+    Ascending. Every row is visited once before any is visited again. Other purposes have other orders.
     """
     parts = max(1, round(1 / share))
-    parts = min(parts, len(queries))
-    order = permutation(len(queries), seed, turn // parts)
-    return np.sort(queries[np.array_split(order, parts)[turn % parts]])
+    parts = min(parts, len(rows))
+    order = permutation(len(rows), seed, turn // parts, *purpose)
+    return np.sort(rows[np.array_split(order, parts)[turn % parts]])
 
 
-def _missing(nearest: Neighbours, topk: int) -> int:
-    found = np.minimum((nearest.rows != NONE).sum(axis=1), topk)  # [keys]
-    return int((topk - found).sum())
+def _missing(nearest: Neighbours, depth: int) -> int:
+    found = np.minimum((nearest.rows != NONE).sum(axis=1), depth)  # [keys]
+    return int((depth - found).sum())
 
 
 def _best_positive(keys: NDArray[np.int64], nearest: Neighbours, judged: Judged) -> NDArray[np.float32]:

@@ -35,6 +35,14 @@ def shares(config: Config) -> dict[Source, float]:
     return {name: share for name, share in (shared | given).items() if share}
 
 
+def obtainable(config: Config) -> int:
+    """Negatives that a key can have at most: ``negatives.sample``, or what the short lists of a slice hold."""
+    names = shares(config).keys()
+    if not names or names - {"ann", "lookahead"}:
+        return config.negatives.sample
+    return min(config.negatives.sample, config.depth * len(names))
+
+
 def quotas(count: int, weights: Sequence[float]) -> list[int]:
     """``count`` divided by weights, by largest remainder, earlier ones first where remainders are equal."""
     exact = [count * weight / sum(weights) for weight in weights]

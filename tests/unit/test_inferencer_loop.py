@@ -1,4 +1,4 @@
-"""What the Inferencer remembers between refreshes."""
+"""What the Inferencer does in which order, and what it remembers, with stand-ins for all that computes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,197 @@ from typing import Any
 
 import msgspec
 import pytest
-import torch
 
-from dance.config import Config
+from dance import artefact, config
+from dance.encoder.embed import Interrupted
+from dance.exchange import Peer
 from dance.paths import RunPaths
-from dance.world import World
+from dance.tracking import read_lines
+from inferencer import passes
+from inferencer.best import Best
 from inferencer.loop import Loop
+from inferencer.passes import Passes
+from tests.fakes import FakePublisher, FakeStop, FakeSubscriber, FakeWorld
+
+SLICES = 4  # of a full pass
 
 
-def loop(folder: Path, schedule: Any = "async") -> Loop:
-    nothing: Any = None
-    world = World(0, 1, 0, torch.device("cpu"))
-    return Loop(Config(schedule=schedule), world, RunPaths(folder), nothing, None, None, nothing, nothing, nothing)
+class FakeContext:
+    def __init__(self, folder: Path, **groups: Any) -> None:
+        plain: dict[str, Any] = {
+            "train": {"steps": 100, "batch": 2},
+            "handover": {"every": 50},
+            "refresh": {"fraction": 0.25},
+            "evaluate": {"every": 100},
+        }
+        self.config = config.from_plain(plain | groups)
+        self.world, self.paths = FakeWorld(), RunPaths(folder)
+        self.events: list[str] = []
+
+
+class FakePass:
+    """Slices that are noted; the third is cut short where that is asked for."""
+
+    def __init__(self, context: Any, step: int) -> None:
+        self.step, self.context, self.done = step, context, 0
+
+    def advance(self) -> bool:
+        if self.done == 2 and getattr(self.context, "cut", None) == self.step:
+            raise Interrupted
+        self.done += 1
+        self.context.events.append(f"slice {self.done} of {self.step}")
+        return self.done < SLICES
+
+    def record(self) -> dict[str, Any]:
+        return {"step": self.step, "ndcg@10": 0.5 + self.step / 1000, "evaluate_seconds": 1.0}
+
+
+class FakeRefresher:
+    def __init__(self, context: FakeContext) -> None:
+        self.context = context
+
+    def refresh(self, step: int, turn: int, due: bool) -> dict[str, Any]:
+        self.context.events.append(f"refresh {turn} of {step}{' due' if due else ''}")
+        return {"step": step, "turn": turn}
+
+
+class FakeTracker:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def record(self, scalars: dict[str, Any]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.write(msgspec.json.encode(scalars) + b"\n")
+
+
+class FakeReporter:
+    def begin(self, *told: Any, **facts: Any) -> None: ...
+
+
+def loop(context: FakeContext, held: list, peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Loop:
+    """``held``: the newest encoder at each look."""
+    monkeypatch.setattr(passes, "FullPass", FakePass)
+    for step in set(held) - {None}:
+        with artefact.publishing(context.paths.published("encoders", step), "encoder", step):
+            pass
+    made: Any = context
+    tracker: Any = FakeTracker(context.paths.metrics("inferencer"))
+    parts: list[Any] = [made.world, made.paths, FakeRefresher(context), Passes(made), FakePublisher()]
+    return Loop(made.config, *parts, FakeSubscriber(held, peer), tracker, FakeReporter(), FakeStop())  # type: ignore[arg-type]
+
+
+LAST = Peer(last_seen=0.0, step=100, final=True)
+
+
+def test_a_newer_encoder_interrupts_a_full_pass_after_one_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = FakeContext(tmp_path)
+    made = loop(context, [0, 0, 50, 50, 50, 100], LAST, monkeypatch)
+    assert made.run()
+    assert context.events == [
+        "refresh 0 of 0 due", "slice 1 of 0", "slice 2 of 0",
+        "refresh 1 of 50", "slice 3 of 0", "slice 4 of 0",
+        "refresh 2 of 100 due", "slice 1 of 100", "slice 2 of 100", "slice 3 of 100", "slice 4 of 100",
+    ]  # fmt: skip
+    lines = read_lines(context.paths.metrics("inferencer"))
+    assert [line["step"] for line in lines if "turn" in line] == [0, 50, 100]
+    assert [line["step"] for line in lines if "ndcg@10" in line] == [0, 100]
+    assert msgspec.json.decode(context.paths.best.read_bytes()) == {"step": 100, "ndcg@10": 0.6}
+
+
+def test_an_encoder_is_held_until_it_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = loop(FakeContext(tmp_path), [0, 0, 0, 0, 0, 50, 100], LAST, monkeypatch)
+    assert made.run()
+    said: list[Any] = made.publisher.said  # type: ignore[union-attr]
+    by_done = {done: facts["holds"] for done, facts in said}  # the last words at each step
+    assert by_done[0] == {0} and by_done[50] == {0}  # then it is the best
+    assert said[-2][1]["holds"] == {0, 100} and said[-1][1]["holds"] == {100}
+    assert said[-1][0] == 100 and made.subscriber.released[-1] == {100}  # type: ignore[union-attr]
+
+
+def test_a_pass_goes_on_however_fast_encoders_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: dict[str, Any] = {"train": {"steps": 400, "batch": 2}}
+    context = FakeContext(tmp_path, **groups)
+    peer = Peer(last_seen=0.0, step=400, final=True)
+    assert loop(context, [0, 50, 100, 150, 200, 250, 400], peer, monkeypatch).run()
+    first = context.events.index("slice 4 of 0")
+    assert sum(event.startswith("refresh") for event in context.events[:first]) == 4
+    scored = [event for event in context.events if event.startswith("slice 4")]
+    assert scored == ["slice 4 of 0", "slice 4 of 200", "slice 4 of 400"]  # 100 gave way to 200
+
+
+def test_the_last_encoder_is_scored_when_the_trainer_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = FakeContext(tmp_path)
+    gone = Peer(last_seen=0.0, step=100, final=True, phase="finished", finished=True)
+    made = loop(context, [100], gone, monkeypatch)
+    made.done, made.passes.waiting = 100, [100]
+    monkeypatch.setattr(Loop, "rewind", lambda self: None)
+    assert made.run() and context.events[-1] == "slice 4 of 100"
+
+
+def test_a_pass_that_is_cut_short_leaves_the_run_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = FakeContext(tmp_path)
+    context.cut = 100  # type: ignore[attr-defined]
+    assert not loop(context, [0, 0, 0, 0, 0, 100], LAST, monkeypatch).run()
+    assert context.events[-1] == "slice 2 of 100"
+    del context.cut  # type: ignore[attr-defined]
+    context.events.clear()
+    for step in (0, 100):
+        with artefact.publishing(context.paths.published("negatives", step), "negatives", step, {"turn": step // 100}):
+            pass
+    again = loop(context, [100], LAST, monkeypatch)
+    assert again.run() and again.turn == 2
+    assert context.events == [f"slice {number} of 100" for number in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("fraction", [0.25, 1.0])
+def test_what_is_due(tmp_path: Path, fraction: float) -> None:
+    """The first at or behind every multiple of 100, and the last."""
+    made: Any = FakeContext(tmp_path, refresh={"fraction": fraction}, train={"steps": 350, "batch": 2})
+    agenda, due = Passes(made), []
+    for step in (0, 50, 100, 150, 250, 260, 290, 350):
+        if agenda.due(step):
+            due.append(step)
+            agenda.note(step)
+    assert due == [0, 100, 250, 350]
+    assert agenda.waiting == ([350] if fraction < 1 else [])
+
+
+def test_every_refresh_is_due_without_an_interval(tmp_path: Path) -> None:
+    made: Any = FakeContext(tmp_path, refresh={"fraction": 1.0}, evaluate={})
+    assert all(Passes(made).due(step) for step in (0, 50, 51))
+
+
+def test_a_reproducible_run_scores_all_that_are_due(tmp_path: Path) -> None:
+    made: Any = FakeContext(tmp_path, schedule="sync")
+    agenda = Passes(made)
+    for step in (0, 100, 200):
+        agenda.note(step)
+    assert agenda.waiting == [0, 100, 200] and agenda.holds == {0, 100, 200}
+
+
+def test_a_restart_scores_what_was_not_scored_if_it_is_still_there(tmp_path: Path) -> None:
+    made: Any = FakeContext(tmp_path, schedule="sync", train={"steps": 900, "batch": 2})
+    with artefact.publishing(made.paths.published("encoders", 200), "encoder", 200):
+        pass
+    lines = [{"step": 0, "turn": 0}, {"step": 50, "turn": 1}, {"step": 100, "turn": 2}, {"step": 0, "ndcg@10": 0.1}]
+    agenda = Passes(made)
+    agenda.recall([*lines, {"step": 200, "turn": 3}])
+    assert agenda.waiting == [200] and agenda.noted == 200
+
+
+def test_a_changed_fraction_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
+    context = FakeContext(tmp_path)
+    facts = {"turn": 0, "refresh_fraction": 0.5}
+    with artefact.publishing(context.paths.published("negatives", 0), "negatives", 0, facts):
+        pass
+    loop(context, [0], Peer(last_seen=0.0, step=0), monkeypatch).rewind()
+    assert "refresh.fraction was 0.5 and is 0.25 from here on" in caplog.text
+
+
+# -- the best --------------------------------------------------------------------------------------------------------
 
 
 def record(step: int, **metrics: float) -> dict[str, Any]:
@@ -29,7 +208,7 @@ def record(step: int, **metrics: float) -> dict[str, Any]:
     ("records", "best"),
     [
         (
-            [record(0, ndcg_at_10=0.2), record(5, ndcg_at_10=0.4), record(9, ndcg_at_10=0.3)],
+            [record(0, ndcg_at_10=0.2), record(5, ndcg_at_10=0.4), record(7), record(9, ndcg_at_10=0.3)],
             {"step": 5, "ndcg@10": 0.4},
         ),
         (
@@ -37,16 +216,23 @@ def record(step: int, **metrics: float) -> dict[str, Any]:
             {"step": 5, "ndcg@10": 0.4, "select_ndcg@10": 0.2},
         ),
         ([record(0, coverage_at_20=0.5), record(5, coverage_at_20=0.5)], {"step": 0, "coverage@20": 0.5}),
+        (  # answers tell more than judgements
+            [record(0, ndcg_at_10=0.9, coverage_at_20=0.5), record(5, ndcg_at_10=0.4, coverage_at_20=0.6)],
+            {"step": 5, "ndcg@10": 0.4, "coverage@20": 0.6},
+        ),
+        ([record(0, ndcg_at_10=0.2), record(5, sample_ndcg_at_10=0.9)], {"step": 0, "ndcg@10": 0.2}),
     ],
 )
-def test_the_best_is_chosen_by_the_fold_that_selects(tmp_path: Path, records: list[dict], best: dict) -> None:
-    made = loop(tmp_path)
-    for each in records:
-        made._note_best(each)
-    assert msgspec.json.decode(made.paths.best.read_bytes()) == best
+def test_the_best_is_chosen_by_the_fold_that_selects_over_all_documents(
+    tmp_path: Path, records: list[dict], best: dict
+) -> None:
+    made = Best(tmp_path / "best.json", active=True)
+    made.recall(records)
+    assert msgspec.json.decode(made.path.read_bytes()) == best and made.step == best["step"]
 
 
-def test_a_static_run_has_no_best(tmp_path: Path) -> None:
-    made = loop(tmp_path, "static")
-    made._note_best(record(0, ndcg_at_10=0.5))
-    assert not made.paths.best.exists()
+def test_a_static_run_has_no_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = FakeContext(tmp_path, schedule="static")
+    assert loop(context, [0], Peer(last_seen=0.0, step=0), monkeypatch).run()
+    assert context.events == ["refresh 0 of 0 due", *(f"slice {number} of 0" for number in (1, 2, 3, 4))]
+    assert not context.paths.best.exists()

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-import torch
 
 from dance import config, paths
 from dance.corpus.prepare import Prepared
-from dance.encoder import files
-from dance.encoder.batching import pad
 from dance.evaluation import runfile
 from dance.evaluation.scoring import open_encoder, score
 from dance.mining.table import Drawn, NegativesTable
 from dance.paths import RunPaths
-from tests.refreshing import context, make_ready, refresh, table
-from tests.running import small_corpus
+from tests.refreshing import (
+    DUAL,
+    ENCODE,
+    MAXP,
+    best_chunks,
+    context,
+    encoded,
+    make_home,
+    make_ready,
+    refresh,
+    same,
+    table,
+    untimed,
+)
 from tests.threads import together
-from tests.tiny import tiny_bert
 
-DUAL = {"dual_weight": 0.1}
-ENCODE = {"queries_per_search": 7, "tokens_per_batch": 100, "precision": "fp32"}
-MAXP = {"document_max_tokens": 12, "chunks": 3}
 SHAPES: dict[str, dict[str, Any]] = {
     "ann": {},
     "bm25": {"sources": {"ann": 0.0, "bm25": 1.0}},
@@ -45,14 +49,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus with given negatives, and a model."""
-    folder = tmp_path_factory.mktemp("refresh")
-    tiny_bert(folder / "model")
-    corpus = small_corpus(folder / "corpus")
-    (corpus / "negatives").mkdir()
-    rows = "".join(f"q{i}\td{(i + 7 * j) % 48}\n" for i in range(48) if i % 5 != 4 for j in (1, 2, 3))
-    (corpus / "negatives" / "train.tsv").write_text("query-id\tcorpus-id\n" + rows)
-    return folder
+    return make_home(tmp_path_factory.mktemp("refresh"))
 
 
 def groups(shape: str) -> dict[str, Any]:
@@ -65,16 +62,6 @@ def ready(home: Path, name: str, shape: str, steps: tuple[int, ...] = (0,), **mo
     given = groups(shape) | more
     given["model"] = given["model"] | {"path": str(home / "model")}
     return make_ready(home, name, steps, **given)
-
-
-def same(one: Drawn, two: Drawn) -> bool:
-    return all(
-        np.array_equal(getattr(one, f.name), getattr(two, f.name), equal_nan=f.name == "scores") for f in fields(Drawn)
-    )
-
-
-def untimed(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if "second" not in key}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -91,25 +78,6 @@ def test_e05_two_ranks_mine_and_score_what_one_does(home: Path, shape: str) -> N
         folders = [run.evaluation / paths.step_name(step) for run in runs]
         for name in sorted(path.name for path in folders[0].iterdir()):
             assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
-
-
-def encoded(run: RunPaths) -> tuple[Prepared, np.ndarray, np.ndarray]:
-    """(text, vectors of all chunks, vectors of all queries), one text at a time, in float64."""
-    prepared = Prepared.open(config.read(run.config).prepared or "")
-    encoder = files.load(run.published("encoders", 0), torch.device("cpu"))
-    sides = []
-    for store, side in ((prepared.documents, "document"), (prepared.queries, "query")):
-        batches = [pad(store, np.array([row])) for row in range(len(store))]
-        with torch.inference_mode():
-            each = [encoder(batch.ids, batch.mask, batch.types, side) for batch in batches]
-        sides.append(torch.cat(each).double().numpy())
-    return prepared, sides[0], sides[1]
-
-
-def best_chunks(prepared: Prepared, chunks: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """Scores [queries, documents]."""
-    starts = prepared.chunk_offsets[:-1]
-    return np.maximum.reduceat(queries @ chunks.T, starts, axis=1)
 
 
 @pytest.mark.parametrize("towers", ["one", "two"])
@@ -235,9 +203,8 @@ def test_the_dual_task_with_given_negatives_has_the_queries_of_the_batch(home: P
     refresh(run)
     mined = table(run)
     assert len(mined.documents.rows) and mined.queries is not None and len(mined.queries.rows) == 0
-    alone = ready(home, "given_alone", "ann", loss={"dual_weight": 0.1}, **given)
     with pytest.raises(ValueError, match="loss.dual_weight needs queries that oppose a document's"):
-        refresh(alone)
+        ready(home, "given_alone", "ann", loss={"dual_weight": 0.1}, **given)
 
 
 def test_what_a_source_lacks_is_refused_before_anything_is_encoded(tmp_path: Path) -> None:

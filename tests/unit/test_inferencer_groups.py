@@ -1,0 +1,78 @@
+"""Groups of a refresh: all pairs of its queries, close ones together, none that answers another's query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dance.paths import RunPaths
+from inferencer.groups import best_chunks
+from inferencer.window import window
+from tests.refreshing import ENCODE, MAXP, context, encoded, make_home, make_ready, refresh, table
+from tests.threads import together
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus in which every third training query has the next document too."""
+    folder = make_home(tmp_path_factory.mktemp("groups"))
+    more = "".join(f"q{i}\td{i + 1}\t1\n" for i in range(0, 45, 3) if i % 5 != 4)
+    with (folder / "corpus" / "qrels" / "train.tsv").open("a") as file:
+        file.write(more)
+    return folder
+
+
+def ready(home: Path, name: str, **groups: Any) -> RunPaths:
+    model = {"query_max_tokens": 16, "pooling": "mean", "path": str(home / "model")} | MAXP
+    batches = {"batches": {"how": "hard_groups", "group_size": 3}, "loss": {"in_batch": True}}
+    return make_ready(home, name, **batches | {"encode": ENCODE, "model": model} | groups)
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.25])
+def test_every_pair_of_the_window_is_in_one_group(home: Path, fraction: float) -> None:
+    run = ready(home, f"pairs-{fraction}", refresh={"fraction": fraction}, evaluate={"every": 20})
+    record = refresh(run, 2, due=False)[0]
+    made, groups = together(1, lambda world: context(run, world))[0], table(run).groups
+    assert groups is not None and record["groups"] == len(groups) and record["group_seconds"] > 0
+    queries, positives = made.qrels.subset(window(made, 0, "none").queries).pairs()
+    there = groups.queries >= 0
+    found = sorted(zip(groups.queries[there].tolist(), groups.positives[there].tolist()))
+    assert found == sorted(zip(queries.tolist(), positives.tolist()))
+    assert there[:-1].all() and np.array_equal(there, groups.positives >= 0)
+
+
+def test_no_document_of_a_group_answers_the_query_of_another_pair(home: Path) -> None:
+    run = ready(home, "apart", negatives={"queries_per_refresh": 1.0})
+    refresh(run)
+    groups, relevance = table(run).groups, together(1, lambda world: context(run, world).relevance)[0]
+    assert groups is not None
+    for queries, positives in zip(groups.queries[:-3], groups.positives[:-3]):  # the last take what is left
+        assert len(set(queries.tolist())) == len(queries)
+        assert np.array_equal(relevance.covers(queries[:, None], positives[None, :]), np.eye(len(queries), dtype=bool))
+
+
+def test_groups_are_closer_than_chance(home: Path) -> None:
+    run = ready(home, "close", negatives={"queries_per_refresh": 1.0})
+    refresh(run)
+    prepared, chunks, queries = encoded(run)
+    groups = table(run).groups
+    assert groups is not None
+    scores = np.maximum.reduceat(queries @ chunks.T, prepared.chunk_offsets[:-1], axis=1)  # [queries, documents]
+
+    def mean_score(order: np.ndarray) -> float:
+        rows = groups.positives.ravel()[order].reshape(groups.positives.shape)[:4]
+        return float(np.mean([scores[q, d] for qs, ds in zip(groups.queries[:4], rows) for q in qs for d in ds]))
+
+    size = groups.positives.size
+    others = [mean_score(np.random.default_rng(seed).permutation(size)) for seed in range(20)]
+    assert mean_score(np.arange(size)) > np.mean(others)
+
+
+def test_the_chunk_nearest_to_the_query_stands_for_its_document() -> None:
+    queries = np.array([[1, 0], [0, 1], [1, 1]], np.float32)
+    vectors = np.array([[0, 5], [2, 0], [3, 3], [-1, 0], [0, -1]], np.float32)
+    found = best_chunks(queries, np.array([0, 0, 1, 2, 2]), vectors)
+    assert found.tolist() == [[2, 0], [3, 3], [-1, 0]]
