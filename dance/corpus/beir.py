@@ -74,6 +74,10 @@ class BeirFolder:
     def name(self) -> str:
         return self.root.name
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        return ()
+
     def documents(self) -> Iterator[Document]:
         for line, record in _records(self.root / "corpus.jsonl", _Titled):
             yield Document(str(record.id), record.title or "", record.text or "", line)

@@ -43,6 +43,8 @@ def build(source: Source, config: Config, path: Path, needed: Sequence[str], on_
         mend = _mender(noticed) if config.data.repair else _as_it_is
         documents = _read("documents", source.documents(), raw, _DOCUMENT_FIELDS, mend, on_progress)
         queries = _read("queries", source.queries(), raw, _QUERY_FIELDS, mend, on_progress)
+        for name in source.unread:
+            drops.add("files beside of a name that is not known", name)
         joined = _select(source, config, documents, queries, drops)
         files = {split: source.place(split, 0) for split in (*needed, *joined.splits)}
         answerable = [split for split in needed if not len(joined.extras.asked.get(split, ()))]

@@ -3,7 +3,9 @@
     titled   [CLS] title [SEP] text 1 [SEP]   [CLS] title [SEP] text 2 [SEP]   ...   whole inputs
     raw      [CLS] title [SEP] text 1         text 2                           ...   one input, cut
 
-A chunk that holds nothing but special tokens is not made, and every document has at least one chunk.
+A chunk that holds nothing but special tokens is not made, and every document has at least one chunk. The
+public code does score a last chunk of the closing separator alone, where one input ends just there, and reads no more
+than the first 10,000 characters of a document; otherwise "raw" is what it does.
 """
 
 from __future__ import annotations
@@ -36,6 +38,17 @@ def titled(
     if title is None:
         return [fast.post_process(piece) for piece in pieces]
     return [fast.post_process(title, piece) for piece in pieces]
+
+
+def head_and_pieces(head: list[int], text: list[int], sizes: Sizes, special: int) -> tuple[list[int], list[list[int]]]:
+    """The same division of ids: what a head keeps, and the pieces of the text, at least one.
+
+    ``special`` is how many ids a chunk holds beside.
+    """
+    room = sizes.max_tokens - special
+    head = head[: max(room // 2, room - len(text))]
+    step = max(1, room - len(head))  # a text that is empty leaves the head all of it
+    return head, [text[start : start + step] for start in range(0, max(len(text), 1), step)[: sizes.chunks]]
 
 
 def cut(ids: list[int], special: list[int], sizes: Sizes) -> list[list[int]]:

@@ -1,7 +1,8 @@
 """One corpus with its queries and judgements, as rows.
 
-    TEXT/ document_ids.*  titles.*  texts.*  query_ids.*  query_texts.*  twins.npy  qrels-SPLIT.*  manifest.json
-          given-SPLIT.*  teacher-SPLIT.*  answers.*  answer_offsets.npy  asked-SPLIT.npy    where the data has them
+    TEXT/ document_ids.*  titles.*  texts.*  twins.npy  query_ids.*  query_texts.*  query_twins.npy  qrels-SPLIT.*
+          manifest.json    and where the data has them: given-SPLIT.*  teacher-SPLIT.*  asked-SPLIT.npy
+          answers.*  answer_offsets.npy  answer_patterns.npy
 
 Document row i is the i-th kept document of the source, query rows likewise.
 """
@@ -19,6 +20,7 @@ import numpy as np
 from .. import arrays, artefact
 from .answers import Answers
 from .qrels import Qrels, Rows
+from .relevance import Relevance
 from .strings import StringTable
 from .teacher import TeacherScores
 
@@ -43,7 +45,7 @@ class Collection:
     def open(cls, path: Path) -> Collection:
         """Raises artefact.Broken where a file is missing or not of its size."""
         facts = artefact.verify(path).facts
-        if "given" not in facts:
+        if not (path / "query_twins.npy").is_file():
             raise artefact.Broken(f"{path} was made by an earlier version; run `dance prepare` again")
         return cls(
             path=path,
@@ -55,7 +57,7 @@ class Collection:
             splits={split: Qrels.load(path / f"qrels-{split}") for split in facts["splits"]},
             given={split: Qrels.load(path / f"given-{split}") for split in facts["given"]},
             teacher={split: TeacherScores.load(path / f"teacher-{split}") for split in facts["teacher"]},
-            answers=None if facts["answers"] is None else Answers.load(path, facts["answers"]["regex"]),
+            answers=None if facts["answers"] is None else Answers.load(path),
             facts=facts,
         )
 
@@ -63,6 +65,15 @@ class Collection:
     def twins(self) -> Rows:
         """Row of the first document with the same text as each. [documents]"""
         return arrays.load(self.path / "twins.npy")
+
+    @cached_property
+    def query_twins(self) -> Rows:
+        """Row of the first query with the same text as each. [queries]"""
+        return arrays.load(self.path / "query_twins.npy")
+
+    def relevance(self, split: str, copies: bool = True) -> Relevance:
+        """What must never oppose what, by a split's judgements; ``copies`` widens them by equal texts and queries."""
+        return Relevance.of(self.splits[split], self.twins, copies, self.query_twins)
 
     @property
     def counts(self) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
     psgs_w100.tsv                 id, text, title; real CSV with tab as separator, quotes doubled inside quotes
     NAME-train.json  NAME-dev.json   questions with positive and negative passages and answers
-    NAME.qa.csv                   question and a Python list of answers, separated by a tab
+    NAME.qa.csv                   question and a Python list of answers, separated by a tab; NAME-train.csv,
+                                  NAME-dev.csv and NAME-test.csv, as DPR's own download has them, are the same
 
 Each plain or .gz. All ``*-train.json`` together are the split "train" (more than one is the papers'
-"multi-task"), all ``*-dev.json`` the split "dev"; a question file is a split of its own: nq-test.qa.csv is
-"nq-test". A query is named FILE-NUMBER, from 0, without the "biencoder-" that DPR's own download puts first.
-Its given negatives are the hard ones, the other ones where it has no hard ones.
+"multi-task"), all ``*-dev.json`` the split "dev"; a question file is a split of its own: nq-test.qa.csv
+or nq-test.csv is "nq-test". A query is named FILE-NUMBER, from 0, without the "biencoder-" that DPR's own
+download puts first. Its given negatives are the hard ones, the other ones where it has no hard ones.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import ast
 import csv
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +32,11 @@ from .reading import Answered, Document, Judgement, Query, Scored
 
 _PASSAGES = "psgs_w100.tsv"
 _EXAMPLES = re.compile(r"(?:biencoder-)?(?P<stem>(?:.*-)?(?P<split>train|dev))\.json(?:\.gz)?")
-_QUESTIONS = re.compile(r"(?P<stem>(?P<split>[A-Za-z0-9_][A-Za-z0-9_.-]*?)\.qa)\.csv(?:\.gz)?")
+_QUESTIONS = re.compile(
+    r"(?P<split>[A-Za-z0-9_][A-Za-z0-9_.-]*?)\.qa\.csv(?:\.gz)?"
+    r"|(?P<downloaded>[A-Za-z0-9_][A-Za-z0-9_.-]*-(?:train|dev|test))\.csv(?:\.gz)?"
+)
+_LIKE_OURS = re.compile(r".*\.(?:json|csv)(?:\.gz)?")
 _REGULAR_EXPRESSIONS = "curatedtrec"  # the one set of DPR's whose answers are expressions
 _LONGEST_FIELD = (1 << 31) - 1  # characters
 
@@ -84,14 +89,19 @@ class DprFolder:
             lacking = _PASSAGES if passages is None else "question file"
             raise ValueError(
                 f"{root}: no {lacking}. Expected under their official names, plain or .gz: {_PASSAGES}, "
-                "NAME-train.json and NAME-dev.json (e.g. biencoder-nq-train.json); optional: NAME-test.qa.csv "
-                "(e.g. nq-test.qa.csv, trivia-test.qa.csv)"
+                "NAME-train.json and NAME-dev.json (e.g. biencoder-nq-train.json); optional: NAME-test.qa.csv or "
+                "NAME-test.csv (e.g. nq-test.qa.csv, trivia-test.csv)"
+                + (f". Of unknown names: {', '.join(unread)}" if (unread := _unread(root, files)) else "")
             )
         return cls(root, passages, files)
 
     @property
     def name(self) -> str:
         return self.root.name
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        return _unread(self.root, self.files)
 
     def documents(self) -> Iterator[Document]:
         csv.field_size_limit(_LONGEST_FIELD)
@@ -157,11 +167,18 @@ class DprFolder:
 def _question_files(root: Path) -> tuple[_File, ...]:
     files: dict[str, _File] = {}
     for path in sorted(root.iterdir()):  # of a file that is there plain and compressed, the plain one
-        for pattern, judged in ((_EXAMPLES, True), (_QUESTIONS, False)):
-            match = pattern.fullmatch(path.name)
-            if match:
-                files.setdefault(match["stem"], _File(path, match["stem"], match["split"], judged))
+        if match := _EXAMPLES.fullmatch(path.name):
+            files.setdefault(match["stem"], _File(path, match["stem"], match["split"], True))
+        elif match := _QUESTIONS.fullmatch(path.name):
+            split = match["split"] or match["downloaded"]
+            files.setdefault(f"{split}.qa", _File(path, f"{split}.qa", split, False))
     return tuple(files.values())
+
+
+def _unread(root: Path, files: Iterable[_File]) -> tuple[str, ...]:
+    read = {file.path.name.removesuffix(".gz") for file in files}
+    names = (path.name for path in sorted(root.iterdir()) if _LIKE_OURS.fullmatch(path.name))
+    return tuple(name for name in names if name.removesuffix(".gz") not in read)
 
 
 def _rows(rows: Iterator[list[str]], path: Path) -> Iterator[list[str]]:

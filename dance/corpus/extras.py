@@ -32,7 +32,7 @@ class Extras:
     given: Mapping[str, Qrels]
     teacher: Mapping[str, TeacherScores]
     answers: Mapping[int, tuple[str, ...]]  # by query row
-    regex: bool
+    patterns: frozenset[int]  # query rows whose answers are regular expressions
     asked: Mapping[str, Rows]  # queries of splits that have answers and no judgements
 
 
@@ -47,12 +47,12 @@ def join_extras(source: Source, names: Names, splits: Mapping[str, Qrels], drops
     for split, part in [*((s, f"negatives/{s}") for s in given), *((s, f"teacher/{s}") for s in teacher)]:
         if split not in splits:
             raise ValueError(f"{source.place(part, 0)}: no judgements of split {split!r} ({source.place(split, 0)})")
-    answers, regex, asked = _answers(source, names, splits, drops)
+    answers, patterns, asked = _answers(source, names, splits, drops)
     return Extras(
         given={split: _given(source, split, pairs, names, splits[split], drops) for split, pairs in given.items()},
         teacher={split: _teacher(source, split, pairs, names, drops) for split, pairs in teacher.items()},
         answers=answers,
-        regex=regex,
+        patterns=patterns,
         asked=asked,
     )
 
@@ -106,30 +106,25 @@ def _teacher(source: Source, split: str, pairs: Iterator[Scored], names: Names, 
 
 def _answers(
     source: Source, names: Names, splits: Mapping[str, Qrels], drops: Drops
-) -> tuple[dict[int, tuple[str, ...]], bool, dict[str, Rows]]:
-    """(answers by query row, whether they are regular expressions, query rows by split without judgements)"""
+) -> tuple[dict[int, tuple[str, ...]], frozenset[int], dict[str, Rows]]:
+    """(answers by query row, rows of which they are regular expressions, query rows by split without judgements)"""
     answers: dict[int, tuple[str, ...]] = {}
+    kinds: dict[int, bool] = {}
     asked: dict[str, list[int]] = {}
-    kinds = set()
     for item in source.answers():
         (row,) = names.queries.rows([item.query_id]).tolist()
         if row < 0:
             drops.add(f"answers {UNKNOWN_QUERY}", f"{item.query_id!r} ({source.place('answers', item.line)})")
             continue
-        if answers.setdefault(row, item.answers) != item.answers:
+        if answers.setdefault(row, item.answers) != item.answers or kinds.setdefault(row, item.regex) != item.regex:
             raise ValueError(
                 f"{source.place('answers', item.line)}: query {item.query_id!r} came before with other answers; "
                 "keep one of them"
             )
-        kinds.add(item.regex)
         if item.split is not None and item.split not in splits:
             asked.setdefault(item.split, []).append(row)
-    if len(kinds) > 1:
-        raise ValueError(
-            f"{source.place('answers', 0)}: some answers are regular expressions and others strings; keep them in "
-            "folders of their own"
-        )
-    return answers, True in kinds, {split: np.unique(rows) for split, rows in asked.items()}
+    patterns = frozenset(row for row, regex in kinds.items() if regex)
+    return answers, patterns, {split: np.unique(rows) for split, rows in asked.items()}
 
 
 def _blocks(

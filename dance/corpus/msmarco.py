@@ -73,6 +73,10 @@ class MsMarcoFolder:
     def name(self) -> str:
         return self.root.name
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        return ()
+
     def documents(self) -> Iterator[Document]:
         return self.layout.read_documents(self.corpus)
 

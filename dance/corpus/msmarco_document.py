@@ -1,6 +1,7 @@
 """MS MARCO documents: ``msmarco-docs.tsv`` (id, url, title, body), queries and qrels under official names.
 
-A document's title is "URL TITLE", its text the body: the papers join the three, in this order. The
+A document's title has the URL on its first line and the title on its second, its text is the body: the papers
+join the three, in this order, and ``model.document_template`` says how. The
 ranked lists that come with the data (six TREC columns) give negatives: what is ranked and not relevant.
 """
 
@@ -22,7 +23,7 @@ def open_folder(root: Path) -> MsMarcoFolder:
 
 def _documents(path: Path) -> Iterator[Document]:
     for line, (name, url, title, body) in split_lines(path, ("id", "url", "title", "body")):
-        yield Document(name, f"{url} {title}".strip(), body, line)
+        yield Document(name, f"{url}\n{title}" if url.strip() or title.strip() else "", body, line)
 
 
 def _ranked(path: Path) -> Iterator[Judgement]:

@@ -33,7 +33,7 @@ from .tokenizer import Tokenizer
 from .tokens import TokenSettings, TokenStore
 
 log = logging.getLogger(__name__)
-_FORMAT = 2  # rises when the files of either folder change their meaning
+_FORMAT = 3  # rises when the files of either folder change their meaning
 _NAME_LENGTH = 12  # characters of a fingerprint in a folder's name
 
 

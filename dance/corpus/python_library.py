@@ -78,6 +78,10 @@ class PythonLibraries:
     def name(self) -> str:
         return "python"
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        return ()
+
     def documents(self) -> Iterator[Document]:
         for identity, function in zip(self._ids, self._functions):
             yield Document(identity, function.name, function.source, function.line)

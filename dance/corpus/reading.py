@@ -7,7 +7,7 @@ Readers stream: nothing here holds a corpus in memory. Ids are opaque strings, k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -71,6 +71,11 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """Short, for folder names."""
+        ...
+
+    @property
+    def unread(self) -> Sequence[str]:
+        """Names of files that look like its own and are not read, for the report."""
         ...
 
     def documents(self) -> Iterator[Document]: ...

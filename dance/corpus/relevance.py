@@ -1,4 +1,4 @@
-"""Which documents must never oppose a query: its positives, and every copy of their text."""
+"""Which documents must never oppose a query, nor it them: its positives, and every copy of either text."""
 
 from __future__ import annotations
 
@@ -15,38 +15,43 @@ from .qrels import Qrels, Rows
 
 @dataclass(frozen=True)
 class Relevance:
-    """Judgements widened by text: relevant is what shares its text with something judged relevant."""
+    """Judgements widened by text: relevant is what shares its text with something judged relevant to the query, or
+    to a query of the same words."""
 
     twins: Rows  # [documents] row of the first document with the same text
-    _widened: Qrels  # of first documents
+    query_twins: Rows | None  # [queries] likewise; None has no copies of queries
+    _widened: Qrels  # of first queries and first documents
     _plain: Qrels
 
     @classmethod
-    def of(cls, qrels: Qrels, twins: Rows, copies: bool = True) -> Relevance:
+    def of(cls, qrels: Qrels, twins: Rows, copies: bool = True, query_twins: Rows | None = None) -> Relevance:
         """``copies`` false takes the judgements as they are, whatever the texts say."""
-        first = twins if copies else np.arange(len(twins))
+        first, asking = (twins, query_twins) if copies else (np.arange(len(twins)), None)
         queries, documents = qrels.pairs()
-        pairs = np.unique(np.stack([queries, first[documents]]), axis=1)  # [2, pairs]
-        return cls(first, Qrels.of(pairs[0], pairs[1], np.ones_like(pairs[0])), qrels)
+        pairs = np.unique(np.stack([_first(asking, queries), _first(first, documents)]), axis=1)  # [2, pairs]
+        return cls(first, asking, Qrels.of(pairs[0], pairs[1], np.ones_like(pairs[0])), qrels)
 
     def covers(self, queries: Rows, documents: Rows) -> NDArray[np.bool_]:
         """Whether each pair is relevant or a copy of it; the two broadcast, row -1 is never covered."""
-        first = np.where(documents >= 0, self.twins[np.maximum(documents, 0)], -1)
-        return self._widened.contains(queries, first)
+        return self._widened.contains(_first(self.query_twins, queries), _first(self.twins, documents))
 
     def judged(self, queries: Rows, documents: Rows) -> NDArray[np.bool_]:
         """Whether each pair is judged relevant itself; otherwise as ``covers``."""
         return self._plain.contains(queries, documents)
 
     def distinct(self) -> tuple[Rows, Rows]:
-        """(query, document) rows of every relevant pair, copies of a document counted once. [pairs] each"""
+        """(query, document) rows of every relevant pair, copies of either counted once, as the first. [pairs] each"""
         return self._widened.pairs()
 
 
-def twins(texts: Iterable[str]) -> Rows:
-    """Row of the first document with the same text by ``normal``. [documents]
+def _first(twins: Rows | None, rows: Rows) -> Rows:
+    return rows if twins is None else np.where(rows >= 0, twins[np.maximum(rows, 0)], -1)
 
-    A document without text is nobody's copy. Texts are told apart by 64 bits of a hash, which 10
+
+def twins(texts: Iterable[str]) -> Rows:
+    """Row of the first of these, documents or queries, with the same text by ``normal``. [texts]
+
+    One without text is nobody's copy. Texts are told apart by 64 bits of a hash, which 10
     million documents confuse with a chance of about one in 400,000.
     """
     hashes = np.fromiter((_hash(row, text) for row, text in enumerate(texts)), dtype=np.uint64)

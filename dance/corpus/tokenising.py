@@ -15,6 +15,7 @@ from .. import arrays, artefact
 from ..config import Config
 from .build import OnProgress
 from .collection import Collection
+from .fields import Template
 from .qrels import Rows
 from .tokenizer import Chunking, Tokenizer
 from .tokens import TokenSettings, write_tokens
@@ -35,6 +36,7 @@ def token_settings(tokenizer: Tokenizer, config: Config) -> TokenSettings:
         how=model.chunking if model.chunks > 1 else "titled",  # one chunk is the same either way
         query_prompt=model.query_prompt,
         document_prompt=model.document_prompt,
+        template=model.document_template,
     )
 
 
@@ -75,12 +77,12 @@ def _document_batches(
 ) -> Iterator[list[list[int]]]:
     """All chunks of all documents in sequence; appends the number of each document's chunks to ``counts``."""
     total = len(collection.texts)
-    how = cast(Chunking, made.chunking)
+    how, template = cast(Chunking, made.chunking), cast(Template, made.document_template)
     for rows in _batches(total, max(1, _BATCH // made.chunks)):
         titles = [collection.titles[row] for row in rows]
         texts = [collection.texts[row] for row in rows]
         parts = tokenizer.chunk_documents(
-            titles, texts, made.document_max_tokens, made.chunks, how, made.document_prompt
+            titles, texts, made.document_max_tokens, made.chunks, how, made.document_prompt, template
         )
         counts.extend(map(len, parts))
         yield [chunk for chunks in parts for chunk in chunks]

@@ -1,13 +1,15 @@
 """A model's own tokenizer: text to ids, nothing but the text decides them.
 
-Title and text are a pair of the model's template, e.g. ``[CLS] title [SEP] text [SEP]``. What spells a
-special token in the text stays text. Padding and truncation that a tokenizer ships with are off.
+Title and text are a pair of the model's template, e.g. ``[CLS] title [SEP] text [SEP]``, or one sequence: see
+``fields``. What spells a special token in the text stays text. Padding and truncation that a tokenizer ships with
+are off.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +17,8 @@ import tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from ..location import resolve_model
-from . import chunking
+from . import chunking, fields
+from .fields import Template
 from .tokens import TokenSettings
 
 # Characters read per token kept. Longer than any real word, so that a text of megabytes costs no more
@@ -23,7 +26,7 @@ from .tokens import TokenSettings
 _CHARACTERS_PER_TOKEN = 64
 Chunking = Literal["titled", "raw"]
 Input = str | tuple[str, str]
-_TEMPLATE = 1  # rises when the way of joining fields changes
+_TEMPLATE = 2  # rises when the way of joining fields changes
 
 
 class Tokenizer:
@@ -48,6 +51,7 @@ class Tokenizer:
                 f"model.path={name}: its tokenizer has no vocabulary; copy tokenizer.json or vocab.txt there"
             )
         self.separator_id, pair_types = _probe(self._fast, name)
+        self._frame = _frame(self._fast, self.separator_id)
         # A second segment is for models that were trained with one (RoBERTa's has a single type).
         self.uses_token_types = "token_type_ids" in whole.model_input_names and pair_types
         self._unknown_id = whole.unk_token_id
@@ -55,11 +59,14 @@ class Tokenizer:
         self.fingerprint = self._fingerprint()
 
     @classmethod
-    def load(cls, model_path: str) -> Tokenizer:
-        """From a folder, hub name or pkg:// path. Raises ValueError where there is no usable one."""
+    def load(cls, model_path: str, family: type[PreTrainedTokenizerFast] | None = None) -> Tokenizer:
+        """From a folder, hub name or pkg:// path. Raises ValueError where there is no usable one.
+
+        ``family``: what it is where its files do not say so.
+        """
         name = resolve_model(model_path)
         try:
-            whole = AutoTokenizer.from_pretrained(name)
+            whole = (family or AutoTokenizer).from_pretrained(name)
         except (OSError, ValueError, KeyError) as error:
             raise ValueError(f"model.path={model_path}: no tokenizer there: {_first_line(error)}") from None
         if not isinstance(whole, PreTrainedTokenizerFast):
@@ -67,14 +74,19 @@ class Tokenizer:
         return cls(whole, model_path)
 
     def encode_documents(
-        self, titles: Sequence[str], texts: Sequence[str], max_tokens: int, prompt: str = ""
+        self,
+        titles: Sequence[str],
+        texts: Sequence[str],
+        max_tokens: int,
+        prompt: str = "",
+        template: Template = "pair",
     ) -> list[list[int]]:
-        """Pairs, special tokens counted; a document without title or without text is a single text.
+        """Special tokens counted; a document without title or, as a pair, without text is a single text.
 
         ``prompt`` goes before the title or, where there is none, the text.
         """
-        inputs = _inputs(titles, texts, max_tokens * _CHARACTERS_PER_TOKEN, prompt)
-        return [self._plain(encoding) for encoding in self._encode(inputs, max_tokens, max_tokens)]
+        chunks = self.chunk_documents(titles, texts, max_tokens, 1, prompt=prompt, template=template)
+        return [ids for (ids,) in chunks]
 
     def chunk_documents(
         self,
@@ -84,19 +96,22 @@ class Tokenizer:
         chunks: int,
         how: Chunking = "titled",
         prompt: str = "",
+        template: Template = "pair",
     ) -> list[list[list[int]]]:
-        """The chunks of every document, 1 to ``chunks`` of at most ``max_tokens``; see ``chunking``.
-
-        One chunk is what ``encode_documents`` gives.
-        """
-        if chunks == 1:
-            return [[ids] for ids in self.encode_documents(titles, texts, max_tokens, prompt)]
-        whole = max_tokens * chunks
-        inputs = _inputs(titles, texts, whole * _CHARACTERS_PER_TOKEN, prompt)
+        """The chunks of every document, 1 to ``chunks`` of at most ``max_tokens``; see ``chunking`` and ``fields``."""
         sizes = chunking.Sizes(max_tokens, chunks)
-        if how == "titled":
+        self._refuse_narrow(max_tokens)
+        titled = how == "titled" and chunks > 1  # one chunk is the same either way
+        if template != "pair":
+            spelt = template == "spelt"
+            return [
+                (fields.titled if titled else fields.raw)(parts, self._frame, sizes)
+                for parts in self._fields(titles, texts, max_tokens * chunks, prompt, spelt)
+            ]
+        inputs = _inputs(titles, texts, max_tokens * chunks * _CHARACTERS_PER_TOKEN, prompt)
+        if titled:
             return self._titled(inputs, sizes)
-        encodings = self._encode(inputs, whole, max_tokens)
+        encodings = self._encode(inputs, max_tokens * chunks, max_tokens)
         return [chunking.cut(self._plain(e), e.special_tokens_mask, sizes) for e in encodings]
 
     def encode_queries(self, texts: Sequence[str], max_tokens: int, prompt: str = "") -> list[list[int]]:
@@ -112,13 +127,14 @@ class Tokenizer:
         how: Chunking = "titled",
         query_prompt: str = "",
         document_prompt: str = "",
+        template: Template = "pair",
     ) -> TokenSettings:
-        """How a store of its tokens is made."""
+        """How a store of its tokens is made. One sequence has one segment, whatever the model's pairs have."""
         return TokenSettings(
             tokenizer=self.fingerprint,
             pad_id=self.pad_id,
             separator_id=self.separator_id,
-            uses_token_types=self.uses_token_types,
+            uses_token_types=self.uses_token_types and template == "pair",
             vocabulary_size=self.vocabulary_size,
             query_max_tokens=query_max_tokens,
             document_max_tokens=document_max_tokens,
@@ -126,6 +142,7 @@ class Tokenizer:
             chunking=how,
             query_prompt=query_prompt,
             document_prompt=document_prompt,
+            document_template=template,
         )
 
     def save(self, folder: Path) -> None:
@@ -137,6 +154,19 @@ class Tokenizer:
         self._refuse_narrow(max_tokens)
         self._fast.enable_truncation(limit)  # the longer of the two fields first
         return self._fast.encode_batch_fast(inputs)
+
+    def _fields(
+        self, titles: Sequence[str], texts: Sequence[str], tokens: int, prompt: str, spelt: bool
+    ) -> Iterator[list[list[int]]]:
+        """Ids of the fields of each document, apart from each other; "spelt" makes them a single one."""
+        limit = tokens * _CHARACTERS_PER_TOKEN
+        parts = [fields.fields(title[:limit], text[:limit]) for title, text in zip(titles, texts)]
+        flat = [[prompt + fields.SPELT.join(own)] if spelt else [prompt + own[0], *own[1:]] for own in parts]
+        self._fast.enable_truncation(tokens)
+        encodings = iter(
+            self._fast.encode_batch_fast([field for own in flat for field in own], add_special_tokens=False)
+        )
+        return ([self._plain(encoding) for encoding in islice(encodings, len(own))] for own in flat)
 
     def _titled(self, inputs: list[Input], sizes: chunking.Sizes) -> list[list[list[int]]]:
         self._refuse_narrow(sizes.max_tokens)
@@ -178,6 +208,7 @@ def _inputs(titles: Sequence[str], texts: Sequence[str], limit: int, prompt: str
 
 
 def _joined(title: str, text: str, prompt: str) -> Input:
+    title = fields.one_line(title)
     if title.strip() and text.strip():
         return prompt + title, text
     return prompt + (title if title.strip() else text)
@@ -195,6 +226,12 @@ def _probe(fast: tokenizers.Tokenizer, name: str) -> tuple[int, bool]:
         )
     types = [int(at > between[0]) for at in range(len(pair.ids))]
     return int(pair.ids[between[0]]), pair.type_ids == types
+
+
+def _frame(fast: tokenizers.Tokenizer, separator: int) -> fields.Frame:
+    single = fast.encode("a")
+    text = [at for at, special in enumerate(single.special_tokens_mask) if not special]
+    return fields.Frame(single.ids[: text[0]], separator, single.ids[text[-1] + 1 :])
 
 
 def _first_line(error: BaseException) -> str:

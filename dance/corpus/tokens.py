@@ -27,6 +27,7 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True):
     chunking: str = "titled"
     query_prompt: str = ""
     document_prompt: str = ""
+    document_template: str = "pair"
 
 
 class TokenStore:

@@ -62,6 +62,7 @@ def write(folder: Path, joined: Joined, documents: Raw, queries: Raw, noticed: D
             write_strings(folder / name, (table[row] for row in raw.contents[rows].tolist()))
         _notice_blank(part, [StringTable(folder / name) for name in raw.tables], noticed)
     arrays.save(folder / "twins.npy", twins(StringTable(folder / "texts")))
+    arrays.save(folder / "query_twins.npy", twins(StringTable(folder / "query_texts")))
     new = _Renumbered(_renumber(query_rows, len(queries.ids)), _renumber(joined.kept.documents, len(documents.ids)))
     facts = {"documents": len(joined.kept.documents), "queries": len(query_rows)}
     read = {"read": {"documents": len(documents.ids), "queries": len(queries.ids)}}
@@ -95,9 +96,10 @@ def _write_extras(folder: Path, joined: Joined, query_rows: Rows, new: _Renumber
         arrays.save(folder / f"asked-{split}.npy", new.queries[rows])
         facts["asked"][split] = len(rows)
     if extras.answers:
-        answers.save(folder, extras.answers, query_rows.tolist())
-        answered = sum(row in extras.answers for row in query_rows.tolist())
-        facts["answers"] = {"regex": extras.regex, "queries": answered}
+        kept_rows = query_rows.tolist()
+        answers.save(folder, extras.answers, extras.patterns, kept_rows)
+        counts = {"queries": extras.answers, "patterns": extras.patterns}
+        facts["answers"] = {kind: sum(row in these for row in kept_rows) for kind, these in counts.items()}
     return facts
 
 

@@ -25,7 +25,7 @@ from .outline import LIMITS, MEANING, refuse_long
 from .public import LAYOUTS, Layout, Weights, assemble, disassemble, head_width, layout_of, tokenizer_of, zero_poolers
 
 _FILES = ("model.safetensors", "pytorch_model.bin")
-_FREE = (*LIMITS, "pooling", "path")  # all else follows from the layout
+_FREE = (*LIMITS, "pooling", "document_template", "path")  # where the layout does not say; all else follows from it
 log = logging.getLogger(__name__)
 
 
@@ -33,8 +33,8 @@ def take_in(source: Path, name: str, given: Mapping[str, str], to: Path) -> Enco
     """A public checkpoint, folder or file, becomes the encoder folder ``to``.
 
     ``given`` are settings by their name under ``model.``, as typed: ``path`` brings configuration and
-    tokenizer where the checkpoint has none, limits and chunks are free. Raises ValueError before
-    anything is written.
+    tokenizer where the checkpoint has none, limits, chunks and the template of documents are free. Raises
+    ValueError before anything is written.
     """
     layout = layout_of(name)
     _refuse_there(to)
@@ -61,7 +61,7 @@ def give_out(source: Path, name: str, to: Path) -> None:
     _refuse_there(to)
     encoder = files.load(source, torch.device("cpu"))
     weights = disassemble(encoder, name)
-    dropped = {key: getattr(encoder.settings, key) for key in (*LIMITS, "pooling")}
+    dropped = {key: getattr(encoder.settings, key) for key in (*LIMITS, "pooling", "document_template")}
     log.info("the layout has no place for %s", ", ".join(f"model.{key}={value}" for key, value in dropped.items()))
     if name == "dpr":
         _write_dpr(to, weights | zero_poolers(encoder, LAYOUTS[name]))
@@ -118,9 +118,10 @@ def _config_of(path: Path) -> dict[str, Any]:
 
 def _model(layout: Layout, given: Mapping[str, str], head: int | None) -> config.Model:
     """The layout's settings, with those ``given``."""
-    fixed = [key for key in given if key not in _FREE]
+    allowed = [key for key in _FREE if key not in layout.meaning]
+    fixed = [key for key in given if key not in allowed]
     if fixed:
-        free = ", ".join(f"model.{key}" for key in _FREE)
+        free = ", ".join(f"model.{key}" for key in allowed)
         raise ValueError(f"model.{fixed[0]} follows from layout=: leave it out; free are {free}")
     settings = {"path": layout.base, "pooling": "cls", **layout.limits, **layout.meaning, "head": head, **given}
     try:

@@ -55,6 +55,8 @@ class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     # Put before every text of a side.
     query_prompt: str = ""
     document_prompt: str = ""
+    # A document as a pair of texts, or as one sequence.
+    document_template: Literal["pair", "joined", "spelt"] = "pair"
 
 
 class Head(nn.Module):

@@ -1,6 +1,6 @@
 """What an encoder will be, known and checked before a single weight is read.
 
-Where ``model.path`` is an encoder that we saved, its towers, pooling, head, normalisation and prompts
+Where ``model.path`` is an encoder that we saved, its towers, pooling, head, normalisation, prompts and template
 are part of what its weights mean: settings that differ are refused, but that vectors may be made unit
 ones. Token limits and chunks are not: the configured ones win, and the change is logged.
 """
@@ -24,7 +24,9 @@ from . import header
 from .model import SIDES, EncoderSettings, Side
 
 SETTINGS = "dance.json"
-MEANING = ("towers", "pooling", "head", "normalize", "document_norm", "query_prompt", "document_prompt")
+MEANING = (
+    "towers", "pooling", "head", "normalize", "document_norm", "query_prompt", "document_prompt", "document_template",
+)  # fmt: skip
 LIMITS = ("query_max_tokens", "document_max_tokens", "chunks", "chunking")
 Folder = TypeVar("Folder", str, Path)
 log = logging.getLogger(__name__)

@@ -5,7 +5,10 @@
                                                                   documents normalize(head(x))
     dpr    one file of two BERTs: question_model.*, ctx_model.*   x, the first token's state
 
-FirstP and MaxP checkpoints have the same names; MaxP is ``model.chunks=4 model.chunking=raw``. DPR's
+FirstP and MaxP checkpoints have the same names; MaxP is ``model.chunks=4 model.chunking=raw``. Nor do names
+tell encoders of documents from those of passages: of documents, ANCE's and what was trained from them want
+``model.document_template=spelt``, or ``joined`` where they were trained by its later code; of passages
+all templates are one, as these have no title. DPR's
 code, and ANCE's for OpenQA, give title and passage as a pair but segment 0 to both: the tokenizer of
 such an encoder has no segments. Weights that their code has and does not use either (poolers,
 classifiers) are left out, and named in the log.
@@ -13,9 +16,11 @@ classifiers) are left out, and named in the log.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,14 +29,17 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertModel,
+    BertTokenizer,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaModel,
+    RobertaTokenizer,
 )
 
 from ..corpus.tokenizer import Tokenizer
+from ..location import resolve_model
 from .model import Encoder, EncoderSettings, Head, Tower
 
 log = logging.getLogger(__name__)
@@ -45,13 +53,14 @@ class Layout:
     prefixes: tuple[str, ...]  # before the names of each tower's backbone
     config: type[PretrainedConfig]
     model: type[PreTrainedModel]
+    tokenizer: type[PreTrainedTokenizerFast]
     base: str  # configuration and tokenizer of a checkpoint that brings none
     meaning: Mapping[str, Any]  # settings that the layout implies
     limits: Mapping[str, int]  # tokens that the papers trained with
 
 
 _PLAIN = {"query_prompt": "", "document_prompt": ""}
-_ROBERTA = (("roberta.",), RobertaConfig, RobertaModel, "roberta-base")
+_ROBERTA = (("roberta.",), RobertaConfig, RobertaModel, RobertaTokenizer, "roberta-base")
 _PAPER = {"query_max_tokens": 64, "document_max_tokens": 512}
 LAYOUTS = {
     "ance": Layout(*_ROBERTA, {"towers": "one", "normalize": False, "document_norm": True} | _PLAIN, _PAPER),
@@ -60,8 +69,10 @@ LAYOUTS = {
         ("question_model.", "ctx_model."),
         BertConfig,
         BertModel,
+        BertTokenizer,
         "bert-base-uncased",
-        {"towers": "two", "head": None, "normalize": False, "document_norm": True} | _PLAIN,
+        {"towers": "two", "head": None, "normalize": False, "document_norm": True, "document_template": "pair"}
+        | _PLAIN,
         {"query_max_tokens": 256, "document_max_tokens": 256},
     ),
 }
@@ -129,13 +140,22 @@ def zero_poolers(encoder: Encoder, layout: Layout) -> Weights:
 
 
 def tokenizer_of(base: str, layout: Layout) -> Tokenizer:
-    """Raises ValueError as ``Tokenizer.load``."""
-    loaded = Tokenizer.load(base)
+    """Of the layout's family where the folder's config.json names none, as those of before 2020 do not.
+
+    Raises ValueError as ``Tokenizer.load``.
+    """
+    family = layout.tokenizer if _untyped(Path(resolve_model(base)) / "config.json") else None
+    loaded = Tokenizer.load(base, family)
     if layout.config is not BertConfig or not loaded.uses_token_types:
         return loaded
-    without = AutoTokenizer.from_pretrained(base, model_input_names=["input_ids", "attention_mask"])
+    names = ["input_ids", "attention_mask"]
+    without = (family or AutoTokenizer).from_pretrained(resolve_model(base), model_input_names=names)
     assert isinstance(without, PreTrainedTokenizerFast)
     return Tokenizer(without, base)
+
+
+def _untyped(path: Path) -> bool:
+    return path.is_file() and "model_type" not in json.loads(path.read_bytes())
 
 
 def _tower(layout: Layout, shape: PretrainedConfig, settings: EncoderSettings) -> Tower:

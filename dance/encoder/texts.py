@@ -22,7 +22,7 @@ from .model import Encoder, Side
 from .precision import Precision, resolve
 
 _TOKENS_PER_BATCH = 8192
-Documents = Sequence[tuple[str, str]]  # title, which may be empty, and text
+Documents = Sequence[tuple[str, str]]  # title, which may be empty or of several lines (URL, title), and text
 
 
 class TextEncoder:
@@ -57,8 +57,9 @@ class TextEncoder:
         made = self.encoder.settings
         titles, texts = [title for title, _ in documents], [text for _, text in documents]
         chunks = self.encoder.tokenizer.chunk_documents(
-            titles, texts, made.document_max_tokens, made.chunks, made.chunking, made.document_prompt
-        )
+            titles, texts, made.document_max_tokens, made.chunks, made.chunking, made.document_prompt,
+            made.document_template,
+        )  # fmt: skip
         owners = np.repeat(np.arange(len(chunks)), [len(each) for each in chunks])
         flat = [ids for each in chunks for ids in each]
         return self._embed(flat, made.document_max_tokens, "document"), owners
@@ -71,7 +72,9 @@ class TextEncoder:
         return np.maximum.reduceat(every, first, axis=1) if len(documents) else every
 
     def _embed(self, ids: list[list[int]], limit: int, side: Side) -> NDArray[np.float32]:
-        limits = self.encoder.settings
-        made = self.encoder.tokenizer.settings(limits.query_max_tokens, limits.document_max_tokens)
+        own = self.encoder.settings
+        made = self.encoder.tokenizer.settings(
+            own.query_max_tokens, own.document_max_tokens, template=own.document_template
+        )
         store = TokenStore.of(ids, made, limit)
         return embed(self.encoder, store, np.arange(len(ids)), _TOKENS_PER_BATCH, side=side)

@@ -26,10 +26,15 @@ SHAPES = {
     "maxp_dual": {"model": {"document_max_tokens": 12, "chunks": 3}, "loss": {"dual_weight": 0.1}},
     "two_towers_mixed": {"model": {"towers": "two"}, "sources": {"bm25": 1.0, "random": 0.5}},
     "tele_dual": {"draw": {"lookahead": 0.3}, "sources": {"bm25": 0.5}, "loss": {"dual_weight": 0.1}},
-}
+    "groups": {
+        "batches": {"how": "hard_groups", "group_size": 2, "grouped_share": 0.5}, "loss": {"in_batch": True},
+    },
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("shape, trainers", [("ann", 1), ("ann", 2), ("maxp_dual", 2), ("two_towers_mixed", 1)])
+@pytest.mark.parametrize(
+    "shape, trainers", [("ann", 1), ("ann", 2), ("maxp_dual", 2), ("two_towers_mixed", 1), ("groups", 2)]
+)
 def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, shape, trainers):
     straight = make_run(tmp_path, run_dir=str(tmp_path / "straight"), schedule="sync", **SHAPES[shape])
     run(straight, trainers)
@@ -66,10 +71,11 @@ def test_two_inferencer_processes_mine_what_one_does(tmp_path, shape):
         tables.append(NegativesTable.open(made.published("negatives", 0)))
         scores.append([{k: v for k, v in r.items() if "second" not in k} for r in records(made, "inferencer")])
     one, two = tables
-    for direction in ("documents", "queries") if "loss" in SHAPES[shape] else ("documents",):
-        for name in ("keys", "offsets", "rows", "scores"):
-            drawn = [getattr(getattr(table, direction), name) for table in (one, two)]
-            assert np.array_equal(*drawn, equal_nan=name == "scores"), (direction, name)
+    for part in ("documents", "queries", "groups"):
+        of_one, of_two = ({} if each is None else vars(each) for each in (getattr(one, part), getattr(two, part)))
+        assert of_one.keys() == of_two.keys()
+        for name, array in of_one.items():
+            assert np.array_equal(array, of_two[name], equal_nan=name == "scores"), (part, name)
     assert one.facts == two.facts and scores[0] == scores[1]
 
 

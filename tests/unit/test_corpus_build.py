@@ -1,6 +1,7 @@
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dance.corpus.build import build
@@ -227,3 +228,14 @@ def test_twins_share_their_text(tmp_path: Path) -> None:
         write_beir(tmp_path / "beir", {"a": "x y", "b": "z", "c": "X  y"}, QUERIES, {"dev": [("q1", "a", 1)]})
     )
     assert collection.twins.tolist() == [0, 1, 0]
+
+
+def test_e09_copies_of_queries_are_found_too(tmp_path: Path) -> None:
+    folder = small_beir(tmp_path / "beir")
+    texts = ["how to", "why", "How to?", "who", "", "", "when", "how, to"]
+    write_jsonl(folder / "queries.jsonl", [{"_id": f"q{i}", "text": text} for i, text in enumerate(texts)])
+    collection = built(folder)
+    assert collection.query_twins.tolist() == [0, 1, 0, 3, 4, 5, 6, 0]
+    for copies in (True, False):  # d0 answers q0, of which q2 and q7 are copies
+        found = collection.relevance("train", copies).covers(np.arange(8), np.zeros(8, dtype=np.int64))
+        assert found.tolist() == [True, False, copies, False, False, False, False, copies]

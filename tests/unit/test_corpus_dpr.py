@@ -160,6 +160,26 @@ def test_s07_a_long_element_is_not_decoded_again_and_again(tmp_path: Path) -> No
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize("name", ["nq-test.csv", "nq-test.csv.gz"])
+def test_questions_as_dpr_s_download_names_them(folder: Path, name: str) -> None:
+    before = DprFolder.open(folder)
+    expected = [*before.queries()], [*before.answers()]
+    (folder / "nq-test.qa.csv").unlink()
+    write_csv(folder / name, [(f"question {q}", f"['answer{q}', \"x's\"]") for q in range(3)])
+    source = DprFolder.open(folder)
+    assert ([*source.queries()], [*source.answers()]) == expected
+    assert source.unread == ()
+
+
+def test_what_is_not_read_is_named(folder: Path) -> None:
+    write_csv(folder / "nq-test.csv", [("question", "['a']")])  # said twice: the .qa one is left
+    (folder / "nq-heldout.json").write_text("[]")
+    assert DprFolder.open(folder).unread == ("nq-heldout.json", "nq-test.qa.csv")
+    (folder / "psgs_w100.tsv").unlink()
+    with pytest.raises(ValueError, match=r"Of unknown names: nq-heldout\.json, nq-test\.qa\.csv$"):
+        DprFolder.open(folder)
+
+
 def test_curated_trec_has_regular_expressions(folder: Path) -> None:
     write_csv(folder / "curatedtrec-test.qa.csv", [("who", "['Jo(hn|e)']")])
     assert {a.regex for a in DprFolder.open(folder).answers() if a.split == "curatedtrec-test"} == {True}

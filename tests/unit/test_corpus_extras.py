@@ -15,6 +15,7 @@ from dance.corpus.reading import open_source
 from dance.corpus.teacher import TeacherScores
 from tests.corpora import (
     config_for,
+    dpr_example,
     small_beir,
     small_dpr,
     small_msmarco_document,
@@ -162,23 +163,44 @@ def test_answers_are_those_of_the_query_row(folder: Path) -> None:
     write_jsonl(folder / "answers.jsonl", [*records, {"_id": "nobody", "answers": ["x"]}])
     collection = built(folder)
     assert collection.answers is not None
-    assert not collection.answers.regex
+    assert not any(collection.answers.regex(row) for row in range(8))
     assert [collection.answers.of(row) for row in range(8)] == [["x"], [], [], [], [], ["a", "ß"], [], []]
-    assert collection.facts["answers"] == {"regex": False, "queries": 2}
+    assert collection.facts["answers"] == {"patterns": 0, "queries": 2}
 
 
-def test_answers_that_contradict_or_mix_kinds_are_refused(folder: Path) -> None:
+def test_answers_that_contradict_are_refused_and_patterns_are_told_from_strings(folder: Path) -> None:
     write_jsonl(folder / "answers.jsonl", [{"_id": "q0", "answers": ["x"]}, {"_id": "q0", "answers": ["y"]}])
     with pytest.raises(ValueError, match=r"answers\.jsonl:2: query 'q0' came before with other answers"):
         built(folder)
     records = [{"_id": "q0", "answers": ["x"]}, {"_id": "q1", "answers": ["y"], "regex": True}]
     write_jsonl(folder / "answers.jsonl", records)
-    with pytest.raises(ValueError, match="some answers are regular expressions and others strings"):
+    found = built(folder)
+    assert found.answers is not None
+    assert [found.answers.regex(row) for row in range(3)] == [False, True, False]
+    assert found.facts["answers"] == {"patterns": 1, "queries": 2}
+    write_jsonl(folder / "answers.jsonl", [records[0], records[0] | {"regex": True}])
+    with pytest.raises(ValueError, match=r"answers\.jsonl:2: query 'q0' came before with other answers"):
         built(folder)
-    write_jsonl(folder / "answers.jsonl", records[1:])
-    found = built(folder).answers
-    assert found is not None
-    assert found.regex
+
+
+def test_curated_trec_stands_beside_natural_questions(tmp_path: Path) -> None:
+    folder = small_dpr(tmp_path / "dpr")
+    example = dpr_example(0, [5], [6]) | {"answers": ["answ.r"]}
+    (folder / "biencoder-curatedtrec-train.json").write_text(json.dumps([example]))
+    collection = built(folder, format="dpr")
+    assert collection.answers is not None
+    names = [name for row, name in enumerate(collection.query_ids) if collection.answers.regex(row)]
+    assert names == ["curatedtrec-train-0"]
+    assert "nq-train-0" in [*collection.query_ids]
+
+
+def test_files_of_unknown_names_are_in_the_report(tmp_path: Path) -> None:
+    folder = small_dpr(tmp_path / "dpr")
+    for name in ("nq_test.csv", "notes.json.gz", "readme.txt"):
+        (folder / name).write_text("")
+    dropped = built(folder, format="dpr").facts["dropped"]
+    unread = dropped["files beside of a name that is not known"]
+    assert unread == {"count": 2, "first": ["notes.json.gz", "nq_test.csv"]}
 
 
 def test_questions_with_answers_alone_are_a_split_for_coverage(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_passages_queries_judgements_and_triples(passages: Path) -> None:
 
 def test_documents_have_url_and_title_before_the_body(documents: Path) -> None:
     texts, queries, judged, given = read(msmarco_document.open_folder(documents))
-    assert texts[0] == ("D0", "http://x.org/0 title 0", "the text of document 0", 1)
+    assert texts[0] == ("D0", "http://x.org/0\ntitle 0", "the text of document 0", 1)
     assert [q for q, _ in queries] == ["0", "1", "2", "3"]
     assert judged[2] == ("dev", "2", "D2", 1, 1)
     assert given[0] == ("train", "0", "D0", 1, 1)
@@ -93,7 +93,7 @@ def test_d05_a_line_is_split_at_the_first_tabs_alone(passages: Path, documents: 
     assert [(d.id, d.text, d.line) for d in found] == [("1", "a\tb\tc", 1), ("2", " d ", 3)]
     (documents / "msmarco-docs.tsv").write_text("D1\turl\t\tbody\twith tab\nD2\t\t\t\n")
     found = list(msmarco_document.open_folder(documents).documents())
-    assert [d[:3] for d in found] == [("D1", "url", "body\twith tab"), ("D2", "", "")]
+    assert [d[:3] for d in found] == [("D1", "url\n", "body\twith tab"), ("D2", "", "")]
 
 
 def test_d05_too_few_columns_name_file_line_and_both_counts(passages: Path, documents: Path) -> None:

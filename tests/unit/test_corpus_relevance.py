@@ -63,6 +63,24 @@ def test_covers_and_judged_agree_with_a_slow_reading(data):
     assert not covers[:, 0].any() and not judged[:, 0].any()
 
 
+@given(st.data())
+def test_copies_of_a_query_share_its_documents(data):
+    texts, asked = (data.draw(st.lists(st.sampled_from("aAbBc"), min_size=1, max_size=6)) for _ in range(2))
+    rows = st.tuples(st.integers(0, len(asked) - 1), st.integers(0, len(texts) - 1))
+    pairs = data.draw(st.lists(rows, min_size=1, max_size=8, unique=True))
+    copies = data.draw(st.booleans())
+    relevance = Relevance.of(qrels_of(pairs), twins(texts), copies, twins(asked))
+    queries, documents = np.arange(-1, len(asked))[:, None], np.arange(-1, len(texts))[None, :]
+    covers, judged = relevance.covers(queries, documents), relevance.judged(queries, documents)
+    words = {(asked[q].lower(), texts[d].lower()) for q, d in pairs}
+    for query in range(len(asked)):
+        for document in range(len(texts)):
+            copy = copies and (asked[query].lower(), texts[document].lower()) in words
+            assert covers[query + 1, document + 1] == (copy or (query, document) in pairs)
+            assert judged[query + 1, document + 1] == ((query, document) in pairs)
+    assert not covers[0].any() and not covers[:, 0].any()
+
+
 def test_distinct_counts_copies_of_a_document_once():
     relevance = Relevance.of(qrels_of([(0, 0), (0, 2), (1, 1)]), twins(["a", "b", "A"]))
     assert [part.tolist() for part in relevance.distinct()] == [[0, 1], [0, 1]]

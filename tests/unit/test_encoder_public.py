@@ -5,6 +5,7 @@ Nothing of ``dance`` makes a checkpoint or a reference vector: transformers' mod
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,20 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
+from tokenizers import ByteLevelBPETokenizer
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoTokenizer, BertModel, RobertaForSequenceClassification, RobertaModel
+from transformers import (
+    AutoConfig,
+    AutoTokenizer,
+    BertModel,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+    RobertaModel,
+)
 
+from dance.config import Model
 from dance.encoder import convert
+from dance.encoder.outline import check
 from dance.encoder.texts import TextEncoder
 from tests.tiny import some_texts, tiny_bert, tiny_roberta
 
@@ -126,6 +137,66 @@ def test_ance_firstp_and_dance_score_as_published(
     same(ours.queries(QUERIES), queries)
     same(ours.documents(LONG), documents)
     score_alike(ours.scores(QUERIES, LONG), queries @ documents.T)
+
+
+WEB = [(f"http {title}\n{title} list", text) for title, text in LONG]
+
+
+@pytest.mark.parametrize("template", ["joined", "spelt"])
+def test_encoders_of_documents_read_url_title_and_body_as_one_text(tmp_path: Path, ance: Path, template: str) -> None:
+    """As PassagePreprocessingFn of ANCE's code: of 2020, with letters, and later, with the separator token."""
+    ours = taken_in(ance, "ance", tmp_path / "ours", document_template=template)
+    assert ours.encoder.settings.document_template == template
+    inputs = []
+    for title, text in WEB:
+        parts = [*title.split("\n"), text]
+        if template == "spelt":
+            inputs.append(tokens(ance, "<sep>".join(parts), 32))
+        else:
+            ids = [i for part in parts for i in [2, *tokens(ance, part, 500)[1:-1]]]
+            inputs.append([0, *ids[1:31], 2])
+    same(ours.documents(WEB), roberta_vectors(ance, inputs, True, False))
+    model = Model(path=str(tmp_path / "ours"), head=24, query_max_tokens=16, document_max_tokens=32)
+    with pytest.raises(ValueError, match=f"set model.document_template={template}"):
+        check(model)
+
+
+def test_a_folder_of_its_time_names_no_type(tmp_path: Path) -> None:
+    """transformers 2.3: config.json without model_type, vocab.json and merges.txt, no tokenizer.json."""
+    folder = tmp_path / "public"
+    folder.mkdir()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = ByteLevelBPETokenizer()
+    trainer.train_from_iterator([text for _, text in LONG], vocab_size=300, special_tokens=special)
+    trainer.save_model(str(folder))
+    sizes = {"vocab_size": 300, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+             "intermediate_size": 32, "type_vocab_size": 1, "max_position_embeddings": 34}  # fmt: skip
+    config = RobertaConfig(**sizes, pad_token_id=1, bos_token_id=0, eos_token_id=2, initializer_range=0.2)
+    (folder / "config.json").write_text(json.dumps({**sizes, "architectures": ["RobertaDot"], "num_labels": 2}))
+    torch.manual_seed(5)
+    torch.save(PublicRoberta(config).state_dict(), folder / "pytorch_model.bin")
+    ours = taken_in(folder, "ance", tmp_path / "ours")
+    ids = [trainer.token_to_id(token) for token in trainer.encode("read a file").tokens]
+    assert ours.encoder.tokenizer.encode_queries(["read a file"], 16) == [[0, *ids, 2]]
+    assert ours.encoder.tokenizer.encode_documents(["read"], ["file"], 16)[0].count(2) == 3
+    assert ours.queries(QUERIES).std(axis=0).max() > 0.01
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_dpr_s_base_of_its_time_has_a_vocabulary_alone(tmp_path: Path, dpr: Path, base: Path, typed: bool) -> None:
+    vocabulary = sorted(AutoTokenizer.from_pretrained(base).get_vocab().items(), key=lambda item: item[1])
+    expected = taken_in(dpr, "dpr", tmp_path / "expected", path=str(base)).documents(LONG)
+    (base / "vocab.txt").write_text("\n".join(word for word, _ in vocabulary) + "\n")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (base / name).unlink()
+    if not typed:
+        config = json.loads((base / "config.json").read_text())
+        (base / "config.json").write_text(json.dumps({k: v for k, v in config.items() if k != "model_type"}))
+    ours = taken_in(dpr, "dpr", tmp_path / "ours", path=str(base))
+    assert not ours.encoder.tokenizer.uses_token_types
+    same(ours.documents(LONG), expected)
+    with pytest.raises(ValueError, match=r"model\.document_template follows from layout="):
+        convert.take_in(dpr, "dpr", {"path": str(base), "document_template": "joined"}, tmp_path / "joined")
 
 
 def test_ance_maxp_scores_the_best_chunk(tmp_path: Path, ance: Path) -> None:
