@@ -20,13 +20,12 @@ from dance.mining.lot import Judged
 from dance.mining.miner import Block, Mined, mine
 from dance.mining.mixing import Source
 from dance.mining.table import Drawn
-from dance.search.bm25 import Index
 from dance.search.merge import fold
 from dance.search.neighbours import Neighbours
 
 from .context import Context
 from .corpus import Corpus, Rows
-from .lexical import open_index
+from .lexical import Lists, open_index
 from .sources import Sources, best_of, pairs_of
 from .timing import Seconds
 from .vectors import Queries
@@ -35,7 +34,7 @@ from .vectors import Queries
 @dataclass
 class DocumentMiner:
     context: Context
-    index: Index | None = None  # opened when BM25 is first asked
+    lexical: Lists | None = None  # opened when BM25 is first asked
 
     def mine(
         self, corpus: Corpus, asked: Queries, queries: Rows, former: Drawn | None, step: int, seconds: Seconds
@@ -80,16 +79,16 @@ class DocumentMiner:
     def _bm25(self, queries: Rows) -> dict[int, Neighbours]:
         """The lists of this rank's blocks, by where they start: before the searches that all ranks do together."""
         context, texts = self.context, self.context.prepared.collection.queries
-        self.index = index = self.index or open_index(context, "documents")
+        self.lexical = lists = self.lexical or Lists(open_index(context, "documents"))
         parts = [part for to, part in context.blocks(len(queries)) if to == context.world.rank]
         context.reporter.begin("search", sum(part.stop - part.start for part in parts), "queries", message="BM25")
 
         def work() -> dict[int, Neighbours]:
             found, done = {}, 0
             for part in parts:
-                asked = [texts[row] for row in queries[part].tolist()]
-                found[part.start] = index.search(asked, context.config.negatives.topk)
-                context.tell(done := done + len(asked))
+                rows = queries[part].tolist()
+                found[part.start] = lists.of(rows, texts, context.config.negatives.topk)
+                context.tell(done := done + len(rows))
             return found
 
         return context.together(work)

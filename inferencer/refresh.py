@@ -26,6 +26,7 @@ from .documents import DocumentMiner
 from .evaluate import evaluate, sample, sampled
 from .former import Former, former
 from .groups import group
+from .oracle import oracle_overlap
 from .queries import QueryMiner
 from .timing import Seconds
 from .vectors import Queries, encode_corpus, encode_queries, load_encoder, make_room
@@ -62,9 +63,12 @@ class Refresher:
         with seconds.spent_on("evaluate"):
             scores = self._evaluate(encoder, corpus, asked, step, scoring)
         before = former(context.paths.negatives, step, context.world)
+        fresh = oracle_overlap(context, encoder, corpus, about, before, step)
         found = self._mine(corpus, asked, about, before, step, seconds)
         with seconds.spent_on("publish"):
             facts = self._publish(found, before, step, turn, scores)
+        if fresh is not None:
+            facts["overlap_oracle"] = fresh
         encoded = corpus.documents + (corpus.beside.documents if corpus.beside else 0)
         timings = {f"{name}_seconds": value for name, value in seconds.items()}
         total = {"documents_per_second": encoded / seconds["encode"], "refresh_seconds": time.monotonic() - began}

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +20,9 @@ from dance.config import Config
 from dance.stopping import Stop
 
 from . import preflight, terminal
+
+if TYPE_CHECKING:
+    from dance.corpus.collection import Collection
 
 _SAY_EVERY_SECONDS = 5.0
 _CLEARING_SECONDS = 4.0  # after a signal; the launcher kills a moment later
@@ -85,6 +89,7 @@ def make_ready(request: Request) -> Answer:
     prepared = Prepared.open(prepare(config, None, Teller(), lambda: _refuse_full_store(config)))
     for stage in (config, *(later for later in request.later if later.data == config.data)):
         teaching.require(prepared.collection, stage)
+        _index(prepared.collection, stage)
     documents = len(prepared.collection.document_ids)
     train, dev = prepared.collection.split(config.data.train_split), prepared.collection.asked(config.data.dev_split)
     bm25 = None
@@ -112,6 +117,18 @@ class Teller:
         if time.monotonic() - self._said >= _SAY_EVERY_SECONDS:
             self._said = time.monotonic()
             terminal.say(f"{phase}: {done:,}" + (f" of {total:,}" if total else ""))
+
+
+def _index(collection: Collection, config: Config) -> None:
+    """What BM25 searches, made before the roles start: no rank is to wait an hour for another one."""
+    if not config.sources.bm25:
+        return
+    from dance.search import lexical
+
+    tell, total = Teller(), len(collection.texts)
+    lexical.documents(collection, lambda done: tell("index documents for BM25", done, total))
+    if config.loss.dual_weight:
+        lexical.queries(collection, config.data.train_split)
 
 
 def _refuse_full_store(config: Config) -> None:
