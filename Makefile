@@ -1,5 +1,6 @@
 # make run    train the default encoder on the default text and report (EXTRAS=gpu on a GPU machine)
 # make test   lint, types, quick tests, then those that start process groups
+# make thorough  more cases of what the latter show, about as long again
 # make lint   style and types alone
 EXTRAS ?= cpu
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := .venv/bin
 PINS := $(if $(filter cpu,$(EXTRAS)),-c constraints-cpu.txt,)
 READY := .venv/.ready-$(EXTRAS)
 
-.PHONY: run test lint unit slow clean
+.PHONY: run test lint unit slow thorough clean
 
 run: $(READY)
 	$(BIN)/dance run $(SETTINGS)
@@ -26,7 +27,10 @@ unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n auto
 
 slow: $(READY)
-	$(BIN)/python -m pytest -m "slow and not gpu"
+	$(BIN)/python -m pytest -m "slow and not thorough and not gpu"
+
+thorough: $(READY)
+	$(BIN)/python -m pytest -m "thorough and not gpu"
 
 $(READY): pyproject.toml constraints-cpu.txt
 	@echo "installing into .venv (a few minutes, once)"

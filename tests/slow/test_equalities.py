@@ -33,7 +33,14 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(
-    "shape, trainers", [("ann", 1), ("ann", 2), ("maxp_dual", 2), ("two_towers_mixed", 1), ("groups", 2)]
+    "shape, trainers",
+    [
+        ("ann", 1),
+        ("maxp_dual", 2),
+        ("two_towers_mixed", 1),
+        pytest.param("ann", 2, marks=pytest.mark.thorough),
+        pytest.param("groups", 2, marks=pytest.mark.thorough),
+    ],
 )
 def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, shape, trainers):
     straight = make_run(tmp_path, run_dir=str(tmp_path / "straight"), schedule="sync", **SHAPES[shape])
@@ -58,7 +65,9 @@ def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, shape, trai
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", ["maxp_dual", *(pytest.param(s, marks=pytest.mark.thorough) for s in SHAPES if s != "maxp_dual")]
+)
 def test_two_inferencer_processes_mine_what_one_does(tmp_path, shape):
     tables, scores = [], []
     for processes in (1, 2):

@@ -30,6 +30,9 @@ EXPERIMENTS = {
     "openqa": ("dpr", []),
 }
 
+QUICK = ("ance_passage", "ance_document", "ance_maxp", "openqa")
+OTHERS = sorted(EXPERIMENTS.keys() - set(QUICK))
+
 
 def go(folder: Path, experiment: str, layout: str, *more: str) -> str:
     tiny_bert(folder / "model")
@@ -40,7 +43,7 @@ def go(folder: Path, experiment: str, layout: str, *more: str) -> str:
     return output
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.thorough) for name in OTHERS)])
 def test_an_experiment_runs_on_official_files(name: str, tmp_path: Path) -> None:
     layout, more = EXPERIMENTS[name]
     output = go(tmp_path, name.partition("-")[0], layout, *more)
@@ -52,7 +55,7 @@ def test_an_experiment_runs_on_official_files(name: str, tmp_path: Path) -> None
         assert "coverage@20" in records(paths, "inferencer")[-1]
 
 
-@pytest.mark.parametrize("layout", ["passages", "documents"])
+@pytest.mark.parametrize("layout", ["documents", pytest.param("passages", marks=pytest.mark.thorough)])
 def test_dance_goes_through_its_four_stages(layout: str, tmp_path: Path) -> None:
     output = go(tmp_path, "dance", layout, *HEAD)
     for number, name in enumerate(("warmup", "ance", "normalise", "dual"), start=1):

@@ -156,6 +156,7 @@ preparing.prepare(config_for(*map(Path, sys.argv[1:])), on_progress=slowly)
 """
 
 
+@pytest.mark.slow
 def test_d10_killed_half_way_it_is_made_again_the_same(config: Config, tmp_path: Path) -> None:
     arguments = [config.data.path or "", config.data.prepared, config.model.path]
     with _python(_SLOW_PREPARE, *arguments) as process:
@@ -170,6 +171,7 @@ def test_d10_killed_half_way_it_is_made_again_the_same(config: Config, tmp_path:
     assert contents(path) == contents(prepare(undisturbed))
 
 
+@pytest.mark.slow
 def test_d10_what_a_killed_one_left_is_swept_by_the_next_for_any_text(config: Config, tmp_path: Path) -> None:
     arguments = [config.data.path or "", config.data.prepared, config.model.path]
     with _python(_SLOW_PREPARE, *arguments) as process:

@@ -173,6 +173,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_no_process_of_the_pool_outlives_a_killed_parent() -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(python_library.__file__).parents[2])}
     with subprocess.Popen([sys.executable, "-c", _POOL], stdout=subprocess.PIPE, env=environment) as parent:

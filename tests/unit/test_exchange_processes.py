@@ -83,6 +83,7 @@ with open_publisher(config, paths, "negatives") as publisher:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["auto", "tcp"])
 def test_a07_a_stopped_and_a_killed_publisher_are_heard_again(transport, run_id, theirs, ours):
     address = "auto" if transport == "auto" else f"tcp://127.0.0.1:{free_port()}"

@@ -73,6 +73,7 @@ def test_resume_tells_what_changed(here: Path, capfd: pytest.CaptureFixture[str]
     assert "changed on resume: evaluate.every from None to 30" in told
 
 
+@pytest.mark.slow
 def test_stages_are_not_prepared_together(here: Path) -> None:
     with pytest.raises(ValueError, match=r"\(warmup, ance, normalise, dual\) .* stage=NAME"):
         prepare.main(["experiment=dance", "run_dir=r"])

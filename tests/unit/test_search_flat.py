@@ -171,6 +171,7 @@ def test_a_faiss_without_gpus_is_told_so(caplog: pytest.LogCaptureFixture) -> No
     assert "no GPU support" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["import torch, faiss", "import faiss, torch"])
 def test_s09_faiss_and_torch_share_a_process(order: str) -> None:
     program = f"""{order}
