@@ -159,6 +159,7 @@ class Loop:
             if self.subscriber is not None:
                 patience.check(peer, wanted, self.subscriber.where)
             if not self.passes.holds:
+                self.reporter.update(0)  # a sign of life
                 time.sleep(_PAUSE)
             elif not self.advance():
                 return None

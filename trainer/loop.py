@@ -147,6 +147,7 @@ class Loop:
             if self.negatives.subscriber is not None:
                 peer = self.negatives.subscriber.peer()
                 patience.check(peer, f"the negatives of the last step, {last}", self.negatives.subscriber.where)
+            self.reporter.update(last)  # a sign of life
             time.sleep(0.1)
         return not self.negatives.stopping
 

@@ -93,6 +93,7 @@ class Negatives:
         while self.must_wait(step) and not self.stopping:
             if self.subscriber is not None:
                 patience.check(self.subscriber.peer(), self._wanted(step), self.subscriber.where)
+            self.reporter.update(step)  # a sign of life
             time.sleep(_PAUSE)
             adopted = self._adopt(self._agreed(), step) or adopted
         return adopted

@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 
 log = logging.getLogger(__name__)
+_LONGEST_SECONDS = 600.0
 
 
 class Writer:
@@ -37,9 +39,15 @@ class Writer:
     def join(self) -> None:
         """Until nothing is under way. Raises RuntimeError where the work failed, with its cause."""
         done, self._under_way = self._under_way, None
-        error = None if done is None else done.exception()
+        error = None if done is None else self._outcome(done)
         if error is not None:
             raise RuntimeError(f"{self._what}: {error}") from error
+
+    def _outcome(self, done: Future[None]) -> BaseException | None:
+        try:
+            return done.exception(_LONGEST_SECONDS)
+        except FutureTimeout:
+            return TimeoutError(f"not written within {_LONGEST_SECONDS:.0f} s; is the disk still there?")
 
     def close(self) -> None:
         """The thread ends when its work has; never raises, since another error may be on its way out."""

@@ -74,6 +74,8 @@ class FakeTracker:
 class FakeReporter:
     def begin(self, *told: Any, **facts: Any) -> None: ...
 
+    def update(self, done: int) -> None: ...
+
 
 def loop(context: FakeContext, held: list, peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Loop:
     """``held``: the newest encoder at each look."""
