@@ -89,7 +89,10 @@ def test_nonsense_is_refused_by_key(plain, message):
         {**SLICED, "negatives": {"per_example": 11}, "sources": {"bm25": 1.0}},
         {"evaluate": {"every": 20_000}},
         {  # nothing is drawn from the slice
-            **SLICED, "refresh": {"fraction": 0.01}, "negatives": {"per_example": 0}, "loss": {"in_batch": True},
+            **SLICED,
+            "refresh": {"fraction": 0.01},
+            "negatives": {"per_example": 0},
+            "loss": {"in_batch": True},
         },
     ],
 )
