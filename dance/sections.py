@@ -173,7 +173,7 @@ class Batches(Section, frozen=True):
     # Pairs in a group.
     group_size: Annotated[int, Meta(ge=2)] = 8
     # Share of each batch that is made of groups.
-    grouped_share: Share = 1.0
+    grouped_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
 
 class Train(Section, frozen=True):

@@ -1,4 +1,4 @@
-"""BM25 for the ranks: one index file for all of a machine, and each list searched once in a run."""
+"""BM25 for the ranks: one index file for all of a machine, and no list searched twice by one rank."""
 
 from __future__ import annotations
 

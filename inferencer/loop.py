@@ -175,15 +175,30 @@ class Loop:
     def refresh(self, step: int) -> bool:
         """False where a stop was asked for in the middle: nothing of it is kept."""
         self.announce(f"refresh of step {step}")
-        due = self.passes.due(step)
+        due, last = self.passes.due(step), step == self.config.train.steps
+        if last and not self._scored(step):
+            return False
         try:
             record = self.refresher.refresh(step, self.turn, due)
         except Interrupted:
             return False
         self.done, self.turn = step, self.turn + 1
-        if due:
+        if due and not last:
             self.passes.note(step)
         self._keep(record)
+        return True
+
+    def _scored(self, step: int) -> bool:
+        """The last encoder, and all that wait, are scored before its negatives tell the Trainer that all is done.
+
+        False where a stop was asked for first.
+        """
+        if self.passes.due(step):
+            self.passes.note(step)
+            self.announce(f"evaluation of step {step}")
+        while self.passes.holds:
+            if not self.advance():
+                return False
         return True
 
     def advance(self) -> bool:

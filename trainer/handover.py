@@ -92,6 +92,8 @@ class Handover:
         with self._saying:
             self._phase, self._using, self._finished = phase, using, finished
             self._say()
+        if self.subscriber is not None:  # by the loop alone: it knows what it is about to use
+            self.subscriber.release(self._negatives_needed(using))
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -124,10 +126,7 @@ class Handover:
 
     def _negatives_needed(self, using: int | None) -> set[int]:
         needed = {s for s in map(self._negatives_of, paths.steps(self.run.checkpoints)) if s is not None}
-        needed |= set() if using is None else {using}
-        if self.subscriber is not None:
-            self.subscriber.release(needed)
-        return needed
+        return needed | (set() if using is None else {using})
 
     def _negatives_of(self, step: int) -> int | None:
         facts = artefact.read_manifest(self.run.checkpoints / step_name(step)).facts

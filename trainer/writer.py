@@ -51,8 +51,8 @@ class Writer:
 
     def close(self) -> None:
         """The thread ends when its work has; never raises, since another error may be on its way out."""
-        self._thread.shutdown()
         try:
             self.join()
         except RuntimeError as error:
             log.error("%s", error)
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -37,7 +37,7 @@ SHAPES = {
     [
         ("ann", 1),
         ("maxp_dual", 2),
-        ("two_towers_mixed", 1),
+        pytest.param("two_towers_mixed", 1, marks=pytest.mark.thorough),
         pytest.param("ann", 2, marks=pytest.mark.thorough),
         pytest.param("groups", 2, marks=pytest.mark.thorough),
     ],
@@ -88,7 +88,7 @@ def test_two_inferencer_processes_mine_what_one_does(tmp_path, shape):
     assert one.facts == two.facts and scores[0] == scores[1]
 
 
-@pytest.mark.parametrize("in_batch", [False, True])
+@pytest.mark.parametrize("in_batch", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_two_trainer_processes_learn_what_one_does_with_the_joined_batch(tmp_path, in_batch):
     losses = []
     for processes, batch in ((1, 8), (2, 4)):

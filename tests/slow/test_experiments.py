@@ -30,7 +30,7 @@ EXPERIMENTS = {
     "openqa": ("dpr", []),
 }
 
-QUICK = ("ance_passage", "ance_document", "ance_maxp", "openqa")
+QUICK = ("ance_maxp", "openqa")
 OTHERS = sorted(EXPERIMENTS.keys() - set(QUICK))
 
 
@@ -55,7 +55,8 @@ def test_an_experiment_runs_on_official_files(name: str, tmp_path: Path) -> None
         assert "coverage@20" in records(paths, "inferencer")[-1]
 
 
-@pytest.mark.parametrize("layout", ["documents", pytest.param("passages", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("layout", ["documents", "passages"])
 def test_dance_goes_through_its_four_stages(layout: str, tmp_path: Path) -> None:
     output = go(tmp_path, "dance", layout, *HEAD)
     for number, name in enumerate(("warmup", "ance", "normalise", "dual"), start=1):

@@ -70,7 +70,7 @@ def test_a_trainer_restarted_alone_is_answered_by_what_to_do(tmp_path):
     "groups",
     [
         {"schedule": "static"},
-        {"negatives": {"cold_start": "in_batch"}},
+        pytest.param({"negatives": {"cold_start": "in_batch"}}, marks=pytest.mark.thorough),
         {"negatives": {"max_staleness": 12}, "train": {"accumulation": 2, "poll_every": 3, "log_every": 7}},
     ],
     ids=["static", "in_batch_first", "bounded"],

@@ -94,7 +94,7 @@ def test_dance_run_reports_refuses_resumes_and_evaluates(tmp_path):
     assert (tmp_path / "run" / "evaluation" / "step_00000040-dev" / "run.trec").stat().st_size > 0
 
 
-@pytest.mark.parametrize("victim", ["trainer", "inferencer", "launcher"])
+@pytest.mark.parametrize("victim", ["trainer", "launcher", pytest.param("inferencer", marks=pytest.mark.thorough)])
 def test_sigkill_in_a_real_run_leaves_nothing_alive_and_the_checkpoint_whole(tmp_path, victim):
     settings = typed_run(tmp_path, train={"steps": 1_000_000}, launch={"trainer_processes": 2})
     run = paths.RunPaths(tmp_path / "run")

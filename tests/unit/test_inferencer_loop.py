@@ -101,7 +101,7 @@ def test_a_newer_encoder_interrupts_a_full_pass_after_one_slice(
     assert context.events == [
         "refresh 0 of 0 due", "slice 1 of 0", "slice 2 of 0",
         "refresh 1 of 50", "slice 3 of 0", "slice 4 of 0",
-        "refresh 2 of 100 due", "slice 1 of 100", "slice 2 of 100", "slice 3 of 100", "slice 4 of 100",
+        "slice 1 of 100", "slice 2 of 100", "slice 3 of 100", "slice 4 of 100", "refresh 2 of 100 due",
     ]  # fmt: skip
     lines = read_lines(context.paths.metrics("inferencer"))
     assert [line["step"] for line in lines if "turn" in line] == [0, 50, 100]
@@ -114,8 +114,8 @@ def test_an_encoder_is_held_until_it_is_scored(tmp_path: Path, monkeypatch: pyte
     assert made.run()
     said: list[Any] = made.publisher.said  # type: ignore[union-attr]
     by_done = {done: facts["holds"] for done, facts in said}  # the last words at each step
-    assert by_done[0] == {0} and by_done[50] == {0}  # then it is the best
-    assert said[-2][1]["holds"] == {0, 100} and said[-1][1]["holds"] == {100}
+    assert by_done[0] == {0} and by_done[50] == {100}  # then it is the best
+    assert (50, {0, 100}) in [(done, facts["holds"]) for done, facts in said] and said[-1][1]["holds"] == {100}
     assert said[-1][0] == 100 and made.subscriber.released[-1] == {100}  # type: ignore[union-attr]
 
 
