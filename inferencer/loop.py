@@ -108,7 +108,7 @@ class Loop:
         """
         if self.passes.holds and not self.advance():
             return None
-        self._tell_waiting()
+        self.reporter.begin("wait", message="for the next encoder")
         done = _NOTHING if self.done is None else self.done
 
         def newer() -> int:
@@ -189,10 +189,7 @@ class Loop:
         return True
 
     def _scored(self, step: int) -> bool:
-        """The last encoder, and all that wait, are scored before its negatives tell the Trainer that all is done.
-
-        False where a stop was asked for first.
-        """
+        """The last encoder, before its negatives tell the Trainer that all is done. False where a stop came first."""
         if self.passes.due(step):
             self.passes.note(step)
             self.announce(f"evaluation of step {step}")
@@ -209,7 +206,7 @@ class Loop:
             return False
         if record is not None:
             self._keep(record)
-            self._tell_waiting()
+            self.reporter.begin("wait", message="for the next encoder")
         return True
 
     def _keep(self, record: dict[str, Any]) -> None:
@@ -219,9 +216,6 @@ class Loop:
         self._release()
         shown = {key: round(value, 4) if isinstance(value, float) else value for key, value in record.items()}
         log.info("step %d: %s", record["step"], shown)
-
-    def _tell_waiting(self) -> None:
-        self.reporter.begin("wait", message="for the next encoder")
 
     def _needed(self) -> frozenset[int]:
         """Steps of the encoders that must not be deleted: the best, and those that are not scored yet."""
@@ -239,12 +233,10 @@ class Loop:
         silence = 10 * self.config.exchange.heartbeat_seconds
         while self.subscriber is not None and not self.stop.requested:
             peer = self.subscriber.peer()
-            if peer.finished or self._taken(peer) or (peer.last_seen or 0) > silence:
+            taken = self.config.schedule == "static" and self.done in peer.holds
+            if peer.finished or taken or (peer.last_seen or 0) > silence:
                 return
             time.sleep(_PAUSE)
-
-    def _taken(self, peer: Peer) -> bool:
-        return self.config.schedule == "static" and self.done in peer.holds
 
     def _release(self) -> None:
         """Remove what nobody needs: copies of old encoders, negatives older than all that the Trainer holds."""
