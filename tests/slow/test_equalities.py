@@ -35,8 +35,8 @@ SHAPES = {
 @pytest.mark.parametrize(
     "shape, trainers",
     [
-        ("ann", 1),
         ("maxp_dual", 2),
+        pytest.param("ann", 1, marks=pytest.mark.thorough),
         pytest.param("two_towers_mixed", 1, marks=pytest.mark.thorough),
         pytest.param("ann", 2, marks=pytest.mark.thorough),
         pytest.param("groups", 2, marks=pytest.mark.thorough),
@@ -65,6 +65,7 @@ def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, shape, trai
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "shape", ["maxp_dual", *(pytest.param(s, marks=pytest.mark.thorough) for s in SHAPES if s != "maxp_dual")]
 )
@@ -88,7 +89,8 @@ def test_two_inferencer_processes_mine_what_one_does(tmp_path, shape):
     assert one.facts == two.facts and scores[0] == scores[1]
 
 
-@pytest.mark.parametrize("in_batch", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("in_batch", [False, True])
 def test_two_trainer_processes_learn_what_one_does_with_the_joined_batch(tmp_path, in_batch):
     losses = []
     for processes, batch in ((1, 8), (2, 4)):

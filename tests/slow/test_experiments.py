@@ -30,7 +30,7 @@ EXPERIMENTS = {
     "openqa": ("dpr", []),
 }
 
-QUICK = ("ance_maxp", "openqa")
+QUICK = ("ance_maxp",)
 OTHERS = sorted(EXPERIMENTS.keys() - set(QUICK))
 
 

@@ -32,6 +32,7 @@ def resume(made: paths.RunPaths) -> None:
     config.write(msgspec.structs.replace(config.read(made.config), resume=True), made.config)
 
 
+@pytest.mark.thorough
 def test_killed_twice_and_resumed_twice_equals_straight(tmp_path):
     """Checkpoints and handovers out of step, as little kept as possible."""
     straight = make_run(tmp_path, run_dir=str(tmp_path / "straight"), schedule="sync", **KEPT_SHORT)
@@ -69,7 +70,7 @@ def test_a_trainer_restarted_alone_is_answered_by_what_to_do(tmp_path):
 @pytest.mark.parametrize(
     "groups",
     [
-        {"schedule": "static"},
+        pytest.param({"schedule": "static"}, marks=pytest.mark.thorough),
         pytest.param({"negatives": {"cold_start": "in_batch"}}, marks=pytest.mark.thorough),
         {"negatives": {"max_staleness": 12}, "train": {"accumulation": 2, "poll_every": 3, "log_every": 7}},
     ],

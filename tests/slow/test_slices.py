@@ -30,7 +30,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "groups": {"batches": {"how": "hard_groups", "group_size": 2, "grouped_share": 0.5}, "loss": {"in_batch": True}},
 }  # fmt: skip
-QUICK = "maxp_dual_margin"
 
 
 def made(folder: Path, name: str, shape: str, **more: Any) -> RunPaths:
@@ -64,7 +63,8 @@ def check_same(one: RunPaths, two: RunPaths) -> None:
     assert scored(one) == scored(two) and [line["step"] for line in scored(one)] == [0, 20, 40]
 
 
-@pytest.mark.parametrize("shape", [QUICK, *(pytest.param(s, marks=pytest.mark.thorough) for s in SHAPES if s != QUICK)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_run_of_slices_is_the_same_cut_and_with_two_inferencer_processes(tmp_path: Path, shape: str) -> None:
     straight = made(tmp_path, "straight", shape, schedule="sync")
     run(straight, inferencers=2)

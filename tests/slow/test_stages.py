@@ -24,7 +24,8 @@ TYPED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_in_the_third_stage_it_goes_on_there(how: signal.Signals, tmp_path: Path) -> None:
     make_run(tmp_path)  # makes the text and the model
     folders = [RunPaths(tmp_path / "staged" / name) for name in STAGES]
