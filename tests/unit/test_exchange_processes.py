@@ -64,8 +64,8 @@ def test_a04_a_process_without_a_peer_exits_at_once(body, interrupt, code, run_i
     begun = time.monotonic()
     if interrupt:
         process.send_signal(signal.SIGINT)
-    process.communicate(timeout=5)
-    assert time.monotonic() - begun < 5
+    process.communicate(timeout=20)
+    assert time.monotonic() - begun < 20  # 5 on a machine that does nothing else; a lingering socket never ends
     assert process.returncode in (code, -signal.SIGINT if interrupt else code)
 
 
