@@ -126,8 +126,9 @@ def _index(collection: Collection, config: Config) -> None:
     from dance.search import lexical
 
     tell, total = Teller(), len(collection.texts)
-    lexical.documents(collection, lambda done: tell("index documents for BM25", done, total))
-    if config.loss.dual_weight:
+    if config.negatives.per_example:
+        lexical.documents(collection, lambda done: tell("index documents for BM25", done, total))
+    if config.loss.dual_weight and config.negatives.queries_per_example:
         lexical.queries(collection, config.data.train_split)
 
 

@@ -129,17 +129,11 @@ class Objective:
         there = self.prepared.chunk_rows(pool.document_rows) >= 0  # [documents, chunks]
         twins = self.prepared.collection.twins[np.maximum(pool.document_rows, 0)]
         of_chunks = np.where(there, twins[:, None], -1).reshape(-1)  # [documents * chunks]
-        spread = losses.uniformity(pool.queries, self._tensor(_different(self._wording(pool.query_rows))))
+        asked = self.prepared.collection.query_twins[np.maximum(pool.query_rows, 0)]
+        of_queries = np.where(pool.query_rows >= 0, asked, -1)  # [queries]
+        spread = losses.uniformity(pool.queries, self._tensor(_different(of_queries)))
         chunks = losses.uniformity(pool.documents.flatten(0, 1), self._tensor(_different(of_chunks)))
         return {"alignment": aligned.mean(), "uniformity": spread + chunks}
-
-    def _wording(self, queries: Rows) -> Rows:
-        """Row of the first of these queries with the same tokens; -1 stays."""
-        first: dict[bytes, int] = {}
-        store = self.prepared.queries
-        return np.array(
-            [row if row < 0 else first.setdefault(store.row(row).tobytes(), row) for row in queries.tolist()]
-        )
 
     def _there(self, documents: Rows) -> Tensor:
         """[documents, chunks] bool"""

@@ -68,7 +68,7 @@ class Tokenizer:
         try:
             whole = (family or AutoTokenizer).from_pretrained(name)
         except (OSError, ValueError, KeyError) as error:
-            raise ValueError(f"model.path={model_path}: no tokenizer there: {_first_line(error)}") from None
+            raise ValueError(f"model.path={model_path}: no tokenizer there: {first_line(error)}") from None
         if not isinstance(whole, PreTrainedTokenizerFast):
             raise ValueError(f"model.path={model_path}: its tokenizer has no fast version (tokenizer.json)")
         return cls(whole, model_path)
@@ -234,5 +234,6 @@ def _frame(fast: tokenizers.Tokenizer, separator: int) -> fields.Frame:
     return fields.Frame(single.ids[: text[0]], separator, single.ids[text[-1] + 1 :])
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What a library's error says, for one of ours."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -13,6 +13,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as chatter
 
+from ..corpus.tokenizer import first_line
+
 _HUB_SECONDS = 10.0
 log = logging.getLogger(__name__)
 
@@ -24,7 +26,7 @@ def read_config(source: str) -> PretrainedConfig:
     try:
         config = AutoConfig.from_pretrained(source)
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = first_line(error)
         raise ValueError(
             f"model.path={source}: no configuration of a known encoder ({reason}); is it spelt as the folder "
             f"({Path(source).resolve()}) or on the hub, and can the hub be reached?"
@@ -130,10 +132,9 @@ def _refuse_unknown(name: str) -> None:
     try:
         model_info(name, timeout=_HUB_SECONDS)
     except Exception as error:  # of whichever HTTP library the client is built on
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"model.path={name}: no such folder ({Path(name).resolve()}), and the hub does not give it ({reason}); "
-            "is it spelt as it is there, and can the hub be reached?"
+            f"model.path={name}: no such folder ({Path(name).resolve()}), and the hub does not give it "
+            f"({first_line(error)}); is it spelt as it is there, and can the hub be reached?"
         ) from None
 
 

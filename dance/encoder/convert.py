@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import PretrainedConfig
 
 from .. import artefact, config
+from ..corpus.tokenizer import first_line
 from . import backbone as backbones
 from . import files
 from .model import Encoder, EncoderSettings
@@ -92,9 +93,8 @@ def _read_pickle(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # what a damaged pickle raises has no common base
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"{path}: not tensors alone, or damaged, and so not read, as reading could run what is in it ({reason}); "
+            f"{path}: not tensors alone, or damaged, so not read: that could run what is in it ({first_line(error)}); "
             "where you trust it, save its state dict alone with torch.save"
         ) from None
 
