@@ -21,6 +21,7 @@ from transformers import (
 )
 from transformers.utils import logging as chatter
 
+from dance import config
 from dance.corpus.tokenizer import Tokenizer as OurTokenizer
 from dance.corpus.tokens import TokenSettings, TokenStore, write_tokens
 
@@ -100,6 +101,12 @@ def tiny_store(
 
 def token_settings(tokenizer: OurTokenizer, max_tokens: int) -> TokenSettings:
     return tokenizer.settings(max_tokens, max_tokens)
+
+
+def model_settings(folder: Path, **changed: object) -> config.Model:
+    """Of a tiny model: 16 tokens of a query, 32 of a document."""
+    model = {"path": str(folder), "query_max_tokens": 16, "document_max_tokens": 32} | changed
+    return config.Model(**model)  # type: ignore[arg-type]
 
 
 def some_texts(count: int, seed: int = 0, longest: int = 20) -> list[str]:

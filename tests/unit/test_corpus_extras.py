@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from dance.corpus import extras
 from dance.corpus.build import build
 from dance.corpus.collection import Collection
-from dance.corpus.prepare import Prepared, prepare
 from dance.corpus.reading import open_source
 from dance.corpus.teacher import TeacherScores
 from tests.corpora import (
@@ -18,12 +17,9 @@ from tests.corpora import (
     dpr_example,
     small_beir,
     small_dpr,
-    small_msmarco_document,
-    small_msmarco_passage,
     write_jsonl,
     write_lines,
 )
-from tests.tiny import tiny_bert
 
 
 def built(folder: Path, **data: Any) -> Collection:
@@ -233,24 +229,3 @@ def test_d06_passages_that_the_corpus_lacks_are_counted(tmp_path: Path) -> None:
         "train negatives of a query without a relevant document": 3,
     }
     assert len(collection.splits["train"]) == 3
-
-
-FORMATS = {"msmarco_passage": small_msmarco_passage, "msmarco_document": small_msmarco_document, "dpr": small_dpr}
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("end", ["", ".gz"])
-def test_the_papers_data_becomes_rows_and_tokens(tmp_path: Path, name: str, end: str) -> None:
-    folder = FORMATS[name](tmp_path / name, end=end)
-    prepared = Prepared.open(prepare(config_for(folder, tmp_path / "prepared", tiny_bert(tmp_path / "m"), format=name)))
-    collection = prepared.collection
-    assert collection.counts["documents"] == len(prepared.documents) == 20
-    for split in ("train", "dev"):
-        qrels = collection.split(split)
-        assert len(qrels) == 4
-        for query, document in zip(*qrels.pairs()):
-            assert collection.queries[query].split()[1] == str(document)
-    queries, documents = collection.given["train"].pairs()
-    assert set(queries.tolist()) == set(collection.splits["train"].queries.tolist())
-    assert not collection.splits["train"].contains(queries, documents).any()
-    assert (collection.answers is not None) == (name == "dpr")

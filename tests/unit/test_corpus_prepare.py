@@ -1,23 +1,18 @@
 import logging
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from dance import artefact
 from dance.config import Config
-from dance.corpus import prepare as preparing
-from dance.corpus.locking import locked
 from dance.corpus.prepare import Prepared, prepare
 from dance.corpus.tokenizer import Tokenizer
 from tests.corpora import config_for, small_beir, write_beir
+from tests.holding import HOLD_LOCK, held, python
 from tests.tiny import tiny_bert, tiny_roberta
 
 
@@ -159,7 +154,7 @@ preparing.prepare(config_for(*map(Path, sys.argv[1:])), on_progress=slowly)
 @pytest.mark.slow
 def test_d10_killed_half_way_it_is_made_again_the_same(config: Config, tmp_path: Path) -> None:
     arguments = [config.data.path or "", config.data.prepared, config.model.path]
-    with _python(_SLOW_PREPARE, *arguments) as process:
+    with python(_SLOW_PREPARE, *arguments) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"half\n"
         process.send_signal(signal.SIGKILL)
@@ -174,7 +169,7 @@ def test_d10_killed_half_way_it_is_made_again_the_same(config: Config, tmp_path:
 @pytest.mark.slow
 def test_d10_what_a_killed_one_left_is_swept_by_the_next_for_any_text(config: Config, tmp_path: Path) -> None:
     arguments = [config.data.path or "", config.data.prepared, config.model.path]
-    with _python(_SLOW_PREPARE, *arguments) as process:
+    with python(_SLOW_PREPARE, *arguments) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGKILL)
@@ -183,7 +178,7 @@ def test_d10_what_a_killed_one_left_is_swept_by_the_next_for_any_text(config: Co
     foreign = store / "somebody-elses"
     (foreign / ".tmp-theirs").mkdir(parents=True)
     artefact.draft(store / "killed-0123456789ab" / "text")
-    with _held(store / "busy-0123456789ab") as busy:
+    with held(store / "busy-0123456789ab") as busy:
         made = artefact.draft(busy / "text")
         prepare(config_for(small_beir(tmp_path / "another", documents=9), store, config.model.path))
         assert made.is_dir(), "its maker is alive"
@@ -191,34 +186,6 @@ def test_d10_what_a_killed_one_left_is_swept_by_the_next_for_any_text(config: Co
     assert (killed / "text").is_dir(), "what is whole stays"
     assert not (store / "killed-0123456789ab").exists()
     assert (foreign / ".tmp-theirs").is_dir()
-
-
-def test_a_folder_that_was_removed_meanwhile_is_not_taken_for_locked(tmp_path: Path) -> None:
-    home = tmp_path / "text-0123456789ab"
-    with ThreadPoolExecutor(1) as pool:
-        with locked(home):
-            later = pool.submit(_enter, home)
-            time.sleep(0.05)
-            assert not later.done()
-            home.rmdir()  # as one does who finds it empty
-        assert later.result(timeout=5), "alone in the folder of that name"
-    assert not home.exists()
-
-
-def _enter(home: Path) -> bool:
-    with locked(home):
-        return home.is_dir()
-
-
-@contextmanager
-def _held(home: Path) -> Iterator[Path]:
-    """Locked by another process."""
-    home.mkdir()
-    with _python(_HOLD_LOCK.replace("0.5", "60"), str(home)) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        yield home
-        holder.kill()
 
 
 def test_two_that_prepare_the_same_at_once_make_it_once(config: Config, caplog: pytest.LogCaptureFixture) -> None:
@@ -229,27 +196,13 @@ def test_two_that_prepare_the_same_at_once_make_it_once(config: Config, caplog: 
     assert caplog.text.count("reused") == 2, "the later one reuses text and tokens"
 
 
-_HOLD_LOCK = """
-import fcntl, os, sys, time
-fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
-print(flush=True)
-time.sleep(0.5)
-"""
-
-
 def test_a_held_lock_is_waited_for(config: Config, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     home = prepare(config).parent
-    with _python(_HOLD_LOCK, str(home)) as holder:
+    with python(HOLD_LOCK, str(home)) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
         began = time.monotonic()
         prepare(config)
     assert time.monotonic() - began > 0.2
     assert "waiting for another process" in caplog.text
-
-
-def _python(code: str, *arguments: str) -> subprocess.Popen[bytes]:
-    root = str(Path(preparing.__file__).parents[2])
-    environment = os.environ | {"PYTHONPATH": root}
-    return subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, env=environment)

@@ -16,14 +16,9 @@ from transformers import AutoConfig, AutoModel, BertForMaskedLM
 from dance import config
 from dance.encoder import files
 from dance.encoder.embed import embed
-from tests.tiny import some_texts, tiny_bert, tiny_gpt2, tiny_modernbert, tiny_roberta, tiny_store
+from tests.tiny import model_settings, some_texts, tiny_bert, tiny_gpt2, tiny_store
 
 CPU = torch.device("cpu")
-
-
-def settings(folder: Path, **changed: object) -> config.Model:
-    model = {"path": str(folder), "query_max_tokens": 16, "document_max_tokens": 32} | changed
-    return config.Model(**model)  # type: ignore[arg-type]
 
 
 def edit_weights(path: Path, drop: str = "", add: str = "") -> None:
@@ -39,7 +34,7 @@ def bert(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def saved(tmp_path: Path, bert: Path) -> Path:
-    encoder = files.build(settings(bert, pooling="mean", head=8, normalize=True), seed=1)
+    encoder = files.build(model_settings(bert, pooling="mean", head=8, normalize=True), seed=1)
     files.save(encoder, tmp_path / "saved")
     return tmp_path / "saved"
 
@@ -50,7 +45,7 @@ def saved(tmp_path: Path, bert: Path) -> Path:
 def test_t07_what_was_trained_is_what_is_loaded(
     tmp_path: Path, bert: Path, pooling: str, head: int | None, normalize: bool
 ) -> None:
-    encoder = files.build(settings(bert, pooling=pooling, head=head, normalize=normalize), seed=1)
+    encoder = files.build(model_settings(bert, pooling=pooling, head=head, normalize=normalize), seed=1)
     with torch.no_grad():  # as after some steps of training
         for parameter in encoder.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
@@ -78,7 +73,7 @@ def test_t07_missing_and_unexpected_weights_are_named(saved: Path, tmp_path: Pat
 
 
 def test_t07_a_lost_or_foreign_head_is_refused(tmp_path: Path, bert: Path, saved: Path) -> None:
-    files.save(files.build(settings(bert), seed=1), tmp_path / "bare")
+    files.save(files.build(model_settings(bert), seed=1), tmp_path / "bare")
     shutil.move(saved / "2_Dense", tmp_path / "bare")
     with pytest.raises(ValueError, match=r"2_Dense/model\.safetensors: no such file.*copy its folder whole"):
         files.load(saved, CPU)
@@ -89,12 +84,12 @@ def test_t07_a_lost_or_foreign_head_is_refused(tmp_path: Path, bert: Path, saved
 def test_t05_a_backbone_without_a_used_weight_is_refused(bert: Path) -> None:
     edit_weights(bert / "model.safetensors", drop="layer.1.attention.self.query.weight")
     with pytest.raises(ValueError, match=r"lacks weights: .*layer\.1\.attention\.self\.query\.weight \(1 in all\)"):
-        files.build(settings(bert), seed=1)
+        files.build(model_settings(bert), seed=1)
 
 
 def test_t05_a_missing_pooler_is_no_matter(tmp_path: Path, bert: Path) -> None:
     edit_weights(bert / "model.safetensors", drop="pooler")
-    files.build(settings(bert), seed=1)
+    files.build(model_settings(bert), seed=1)
 
 
 def test_t05_a_new_head_is_seeded_logged_and_handed_on(
@@ -103,59 +98,28 @@ def test_t05_a_new_head_is_seeded_logged_and_handed_on(
     torch.manual_seed(3)
     before = torch.get_rng_state()
     with caplog.at_level(logging.INFO):
-        encoder = files.build(settings(bert, head=8), seed=1)
+        encoder = files.build(model_settings(bert, head=8), seed=1)
     assert torch.equal(before, torch.get_rng_state())
     assert "new head 16 -> 8, drawn from seed 1" in caplog.text
-    again, other = (files.build(settings(bert, head=8), seed=seed) for seed in (1, 2))
+    again, other = (files.build(model_settings(bert, head=8), seed=seed) for seed in (1, 2))
     assert encoder.towers[0].head is not None and again.towers[0].head is not None and other.towers[0].head is not None
     assert torch.equal(encoder.towers[0].head.linear.weight, again.towers[0].head.linear.weight)
     assert not torch.equal(encoder.towers[0].head.linear.weight, other.towers[0].head.linear.weight)
     files.save(encoder, tmp_path / "saved")
-    from_saved = files.build(settings(tmp_path / "saved", head=8), seed=99)
+    from_saved = files.build(model_settings(tmp_path / "saved", head=8), seed=99)
     assert from_saved.towers[0].head is not None
     assert torch.equal(encoder.towers[0].head.linear.weight, from_saved.towers[0].head.linear.weight)
 
 
-def test_t01_lengths_beyond_the_usable_positions_are_refused(tmp_path: Path) -> None:
-    roberta = tiny_roberta(tmp_path / "roberta")  # 34 rows of positions, two of them unused
-    with pytest.raises(ValueError, match="document_max_tokens=34: .* positions for 32 tokens"):
-        files.check(settings(roberta, document_max_tokens=34))
-    with pytest.raises(ValueError, match="query_max_tokens=33"):
-        files.check(settings(roberta, query_max_tokens=33))
-    encoder = files.build(settings(roberta), seed=1)
-    store = tiny_store(tmp_path / "t", roberta, ["file " * 100], max_tokens=32)
-    assert len(store.row(0)) == 32 and store.row(0)[-1] == 2  # the end token survives truncation
-    assert np.isfinite(embed(encoder, store, np.arange(1), 64)).all()
-
-
-def test_t01_plain_bert_has_all_its_positions(bert: Path) -> None:
-    assert files.check(settings(bert, document_max_tokens=64)).positions == 64
-    with pytest.raises(ValueError, match="positions for 64 tokens"):
-        files.check(settings(bert, document_max_tokens=65))
-
-
-def test_t01_a_long_family_reads_all_its_positions(tmp_path: Path) -> None:
-    """8k tokens: what stands behind the first 512 changes the vector."""
-    folder = tiny_modernbert(tmp_path / "long", max_position_embeddings=8192)
-    with pytest.raises(ValueError, match="document_max_tokens=8193: .* positions for 8192 tokens"):
-        files.check(settings(folder, document_max_tokens=8193))
-    encoder = files.build(settings(folder, document_max_tokens=8192), seed=1)
-    same = "file " * 3_000
-    store = tiny_store(tmp_path / "t", folder, [f"{same}row", f"{same}key", "file " * 9_000], max_tokens=8192)
-    assert store.lengths.tolist() == [3_003, 3_003, 8_192]
-    vectors = embed(encoder, store, np.arange(2), 8192)
-    assert np.isfinite(vectors).all() and not np.array_equal(vectors[0], vectors[1])
-
-
 def test_layers_keeps_the_first_and_at_most_those_that_there_are(tmp_path: Path, bert: Path) -> None:
-    encoder = files.build(settings(bert, layers=1), seed=1)
+    encoder = files.build(model_settings(bert, layers=1), seed=1)
     assert encoder.settings.layers == encoder.backbones()[0].config.num_hidden_layers == 1
     whole = AutoModel.from_pretrained(bert)
     kept = encoder.backbones()[0].state_dict()
     assert all(torch.equal(value, whole.state_dict()[name]) for name, value in kept.items())
     files.save(encoder, tmp_path / "saved")
     assert files.load(tmp_path / "saved", CPU).settings.layers == 1
-    assert files.check(settings(bert, layers=3)).settings.layers == 2
+    assert files.check(model_settings(bert, layers=3)).settings.layers == 2
 
 
 def test_too_many_layers_in_the_weights_are_no_silent_loss(bert: Path) -> None:
@@ -163,36 +127,36 @@ def test_too_many_layers_in_the_weights_are_no_silent_loss(bert: Path) -> None:
     shape = json.loads((bert / "config.json").read_text())
     assert shape["num_hidden_layers"] == 2
     with pytest.raises(ValueError, match=r"without a place: .*layer\.2"):
-        files.build(settings(bert), seed=1)
+        files.build(model_settings(bert), seed=1)
 
 
 def test_heads_of_other_tasks_are_left_out(tmp_path: Path, bert: Path) -> None:
     masked = BertForMaskedLM(AutoConfig.from_pretrained(bert))
     masked.save_pretrained(bert)
-    encoder = files.build(settings(bert), seed=1)
+    encoder = files.build(model_settings(bert), seed=1)
     weight = "embeddings.word_embeddings.weight"
     assert torch.equal(encoder.backbones()[0].state_dict()[weight], masked.bert.state_dict()[weight])
 
 
 def test_settings_that_contradict_a_saved_encoder_are_refused_with_the_remedy(saved: Path) -> None:
     with pytest.raises(ValueError, match=r"set model\.pooling=mean model\.head=8 model\.normalize=true"):
-        files.check(settings(saved))
-    right = settings(saved, pooling="mean", head=8, normalize=True, document_max_tokens=20)
+        files.check(model_settings(saved))
+    right = model_settings(saved, pooling="mean", head=8, normalize=True, document_max_tokens=20)
     assert files.build(right, seed=1).settings.document_max_tokens == 20
 
 
 def test_unit_length_may_be_added_to_a_saved_encoder_but_not_taken_away(tmp_path: Path, bert: Path) -> None:
     """DANCE's normalisation tuning starts from an ANCE encoder; the norm adds no weights."""
-    files.save(files.build(settings(bert, head=8), seed=1), tmp_path / "plain")
-    unit = files.build(settings(tmp_path / "plain", head=8, normalize=True), seed=1)
+    files.save(files.build(model_settings(bert, head=8), seed=1), tmp_path / "plain")
+    unit = files.build(model_settings(tmp_path / "plain", head=8, normalize=True), seed=1)
     assert unit.settings.normalize
     files.save(unit, tmp_path / "unit")
     with pytest.raises(ValueError, match=r"set model\.normalize=true"):
-        files.check(settings(tmp_path / "unit", head=8))
+        files.check(model_settings(tmp_path / "unit", head=8))
 
 
 def test_dropout_replaces_every_dropout_of_the_backbone(bert: Path) -> None:
-    encoder = files.build(settings(bert), seed=1, dropout=0.5)
+    encoder = files.build(model_settings(bert), seed=1, dropout=0.5)
     found = {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)}
     assert found == {0.5} and encoder.training
 
@@ -215,13 +179,13 @@ def test_a_pickle_is_not_read(bert: Path) -> None:
     torch.save(load_file(bert / "model.safetensors"), bert / "pytorch_model.bin")
     (bert / "model.safetensors").unlink()
     with pytest.raises(ValueError, match="safetensors"):
-        files.build(settings(bert), seed=1)
+        files.build(model_settings(bert), seed=1)
 
 
 def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path: Path, bert: Path) -> None:
     tiny = tiny_bert(tmp_path / "other", vocab_size=50)
     with pytest.raises(ValueError, match="its tokenizer has 138 ids, the model rows for 50"):
-        files.check(settings(tiny))
+        files.check(model_settings(tiny))
 
 
 def test_t10_a_swapped_tokenizer_is_refused(tmp_path: Path, saved: Path) -> None:
@@ -246,14 +210,14 @@ def test_a_wrong_path_is_one_message(tmp_path: Path, path: str, message: str) ->
     (tmp_path / "DECODER" / "config.json").write_text('{"model_type": "t5"}')
     folder = path if path.startswith(("/", "pkg")) else str(tmp_path / path)
     with pytest.raises(ValueError, match=message):
-        files.check(settings(Path(folder)) if folder.startswith("/") else config.Model(path=folder))
+        files.check(model_settings(Path(folder)) if folder.startswith("/") else config.Model(path=folder))
 
 
 def test_the_first_token_of_a_model_that_reads_left_to_right_is_refused(tmp_path: Path) -> None:
     folder = tiny_gpt2(tmp_path / "gpt2")
     with pytest.raises(ValueError, match=r"sees no text: set model\.pooling=mean"):
-        files.build(settings(folder), seed=1)
-    assert files.build(settings(folder, pooling="mean"), seed=1).training
+        files.build(model_settings(folder), seed=1)
+    assert files.build(model_settings(folder, pooling="mean"), seed=1).training
 
 
 def test_a_folder_that_is_not_ours_is_not_loaded(bert: Path) -> None:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dance import config
 from dance.encoder import files
 from dance.encoder.batching import pad
-from dance.encoder.model import Encoder
-from tests.tiny import some_texts, tiny_bert, tiny_distilbert, tiny_modernbert, tiny_roberta, tiny_store
+from dance.encoder.model import Encoder, EncoderSettings, Side, Tower
+from dance.search.flat import search
+from tests.tiny import model_settings, some_texts, tiny_bert, tiny_distilbert, tiny_modernbert, tiny_roberta, tiny_store
 
 FAMILIES = [tiny_bert, tiny_roberta, tiny_distilbert, tiny_modernbert]
 Family = Callable[[Path], Path]
 
 
 def build(folder: Path, **settings: object) -> Encoder:
-    model = {"path": str(folder), "query_max_tokens": 16, "document_max_tokens": 32} | settings
-    return files.build(config.Model(**model), seed=1, dropout=0.0)  # type: ignore[arg-type]
+    return files.build(model_settings(folder, **settings), seed=1, dropout=0.0)
 
 
 @pytest.fixture
@@ -106,3 +107,30 @@ def test_r05_ddp_finds_every_parameter_used(tmp_path: Path, family: Family, alon
         with model.no_sync() if step == 2 else torch.enable_grad():
             model(batch.ids, batch.mask, batch.types)[:, 0].sum().backward()
     assert all(parameter.grad is not None for parameter in encoder.parameters())
+
+
+class Table(nn.Module):
+    """A backbone whose state of a token is a row of a table."""
+
+    def __init__(self, rows: list[list[float]]) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(hidden_size=2)
+        self.rows = nn.Parameter(torch.tensor(rows))
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(last_hidden_state=self.rows[input_ids])
+
+
+@pytest.mark.parametrize(("normalize", "first"), [(False, 1), (True, 0)])
+@torch.inference_mode()
+def test_e11_inner_product_and_cosine_are_told_apart_on_both_sides(normalize: bool, first: int) -> None:
+    """Documents [1, 0] and [10, 10], query [2, 0]: the long one wins by inner product alone."""
+    made = EncoderSettings(pooling="cls", head=None, normalize=normalize, layers=1, query_max_tokens=4,
+                           document_max_tokens=4, tokenizer_fingerprint="")  # fmt: skip
+    tower = Tower(Table([[1.0, 0.0], [10.0, 10.0], [2.0, 0.0]]), "cls", None)  # type: ignore[arg-type]
+    encoder = Encoder([tower], made, None)  # type: ignore[arg-type]
+    sides: list[tuple[list[list[int]], Side]] = [([[0], [1]], "document"), ([[2]], "query")]
+    documents, queries = (encoder(torch.tensor(i), torch.ones(len(i), 1, dtype=torch.bool), None, s) for i, s in sides)
+    found = search(documents.numpy(), np.arange(2), queries.numpy(), 2, torch.device("cpu"))
+    assert found.rows[0, 0] == first
+    assert found.scores[0].max() == pytest.approx(1.0 if normalize else 20.0)

@@ -7,7 +7,6 @@ import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,27 +17,20 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoModel, AutoTokenizer
 
-from dance import config
 from dance.corpus.tokens import TokenStore
 from dance.encoder import files
 from dance.encoder.batching import Batch, pad
 from dance.encoder.embed import embed, embed_shard
-from dance.encoder.model import SIDES, Encoder, EncoderSettings, Side, Tower
-from dance.search.flat import search
-from tests.tiny import some_texts, tiny_bert, tiny_roberta, tiny_store
+from dance.encoder.model import SIDES, Encoder
+from tests.tiny import model_settings, some_texts, tiny_bert, tiny_roberta, tiny_store
 
 CPU = torch.device("cpu")
 ROWS = np.arange(10)
 
 
-def settings(folder: Path, **changed: object) -> config.Model:
-    model = {"path": str(folder), "query_max_tokens": 16, "document_max_tokens": 32} | changed
-    return config.Model(**model)  # type: ignore[arg-type]
-
-
 def trained(folder: Path, **changed: object) -> Encoder:
     """As after some steps: no weight is where it started."""
-    encoder = files.build(settings(folder, **changed), seed=1, dropout=0.0)
+    encoder = files.build(model_settings(folder, **changed), seed=1, dropout=0.0)
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(7)
         for parameter in encoder.parameters():
@@ -77,7 +69,7 @@ def test_t07_either_side_comes_back_tied_or_untied(
     encoder = trained(bert, towers=towers, head=8, document_norm=document_norm)
     files.save(encoder, tmp_path / "saved")
     loaded = files.load(tmp_path / "saved", CPU)
-    again = settings(tmp_path / "saved", towers=towers, head=8, document_norm=document_norm)
+    again = model_settings(tmp_path / "saved", towers=towers, head=8, document_norm=document_norm)
     rebuilt = files.build(again, seed=5, dropout=0.0)
     assert loaded.settings == encoder.settings == rebuilt.settings
     for side in SIDES:
@@ -101,7 +93,7 @@ def test_towers_are_two_plain_folders(saved: Path) -> None:
 
 
 def test_towers_start_equal_and_share_nothing(bert: Path, store: TokenStore) -> None:
-    encoder = files.build(settings(bert, towers="two", head=8), seed=1, dropout=0.0)
+    encoder = files.build(model_settings(bert, towers="two", head=8), seed=1, dropout=0.0)
     query, document = (embed(encoder, store, ROWS, 128, side=side) for side in SIDES)
     np.testing.assert_array_equal(query, document)
     own = [{p.data_ptr() for p in encoder.tower(side).parameters()} for side in SIDES]
@@ -145,7 +137,7 @@ def test_r05_no_parameter_is_left_out_of_a_step(
     tmp_path: Path, family: type, towers: str, document_norm: bool, alone: None
 ) -> None:
     folder = family(tmp_path / "model")
-    encoder = files.build(settings(folder, towers=towers, head=8, document_norm=document_norm), seed=1)
+    encoder = files.build(model_settings(folder, towers=towers, head=8, document_norm=document_norm), seed=1)
     store = tiny_store(tmp_path / "t", folder, some_texts(8), titles=["title"] * 8)
     model = DistributedDataParallel(Pair(encoder))
     for step in range(4):
@@ -155,7 +147,7 @@ def test_r05_no_parameter_is_left_out_of_a_step(
 
 
 def test_t08_dropout_is_off_on_both_sides(bert: Path, store: TokenStore) -> None:
-    encoder = files.build(settings(bert, towers="two"), seed=1, dropout=0.5)
+    encoder = files.build(model_settings(bert, towers="two"), seed=1, dropout=0.5)
     for side in SIDES:
         first, second = (embed(encoder, store, ROWS, 128, side=side) for _ in range(2))
         np.testing.assert_array_equal(first, second)
@@ -171,16 +163,16 @@ def test_t05_what_one_tower_lacks_is_named(saved: Path) -> None:
         files.load(saved, CPU)
     shutil.rmtree(saved / "query" / "2_Dense")
     with pytest.raises(ValueError, match=r"query/2_Dense/model\.safetensors: no such file"):
-        files.check(settings(saved, towers="two", head=8))
+        files.check(model_settings(saved, towers="two", head=8))
 
 
 def test_one_of_two_towers_is_no_model_path(saved: Path) -> None:
     with pytest.raises(ValueError, match=r"query is one tower of an encoder: set model\.path=.*saved$"):
-        files.check(settings(saved / "query", head=8))
+        files.check(model_settings(saved / "query", head=8))
 
 
 def test_settings_saved_before_there_were_towers_are_read_with_defaults(tmp_path: Path, bert: Path) -> None:
-    files.save(files.build(settings(bert), seed=1), tmp_path / "saved")
+    files.save(files.build(model_settings(bert), seed=1), tmp_path / "saved")
     plain = json.loads((tmp_path / "saved" / "dance.json").read_text())
     assert list(plain) == [
         "pooling", "head", "normalize", "layers", "query_max_tokens", "document_max_tokens", "tokenizer_fingerprint",
@@ -202,50 +194,23 @@ def test_settings_saved_before_there_were_towers_are_read_with_defaults(tmp_path
 def test_what_changes_the_meaning_of_vectors_is_refused(
     tmp_path: Path, bert: Path, own: dict[str, object], asked: dict[str, object], remedy: str
 ) -> None:
-    files.save(files.build(settings(bert, **own), seed=1), tmp_path / "saved")
+    files.save(files.build(model_settings(bert, **own), seed=1), tmp_path / "saved")
     with pytest.raises(ValueError, match=remedy):
-        files.check(settings(tmp_path / "saved", **asked))
-    assert files.check(settings(tmp_path / "saved", **own)).saved
+        files.check(model_settings(tmp_path / "saved", **asked))
+    assert files.check(model_settings(tmp_path / "saved", **own)).saved
 
 
 def test_chunks_may_change_and_are_logged(tmp_path: Path, bert: Path, caplog: pytest.LogCaptureFixture) -> None:
-    files.save(files.build(settings(bert), seed=1), tmp_path / "saved")
+    files.save(files.build(model_settings(bert), seed=1), tmp_path / "saved")
     with caplog.at_level(logging.INFO):
-        outline = files.check(settings(tmp_path / "saved", chunks=4, chunking="raw"))
+        outline = files.check(model_settings(tmp_path / "saved", chunks=4, chunking="raw"))
     assert (outline.settings.chunks, outline.settings.chunking) == (4, "raw")
     assert "model.chunks=4 replaces the encoder's 1" in caplog.text
 
 
 def test_a_norm_that_is_not_there_cannot_be_left_out(bert: Path) -> None:
     with pytest.raises(ValueError, match=r"leaves out the LayerNorm of a head: set model\.head"):
-        files.check(settings(bert, document_norm=False))
-
-
-class Table(nn.Module):
-    """A backbone whose state of a token is a row of a table."""
-
-    def __init__(self, rows: list[list[float]]) -> None:
-        super().__init__()
-        self.config = SimpleNamespace(hidden_size=2)
-        self.rows = nn.Parameter(torch.tensor(rows))
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
-        return SimpleNamespace(last_hidden_state=self.rows[input_ids])
-
-
-@pytest.mark.parametrize(("normalize", "first"), [(False, 1), (True, 0)])
-@torch.inference_mode()
-def test_e11_inner_product_and_cosine_are_told_apart_on_both_sides(normalize: bool, first: int) -> None:
-    """Documents [1, 0] and [10, 10], query [2, 0]: the long one wins by inner product alone."""
-    made = EncoderSettings(pooling="cls", head=None, normalize=normalize, layers=1, query_max_tokens=4,
-                           document_max_tokens=4, tokenizer_fingerprint="")  # fmt: skip
-    tower = Tower(Table([[1.0, 0.0], [10.0, 10.0], [2.0, 0.0]]), "cls", None)  # type: ignore[arg-type]
-    encoder = Encoder([tower], made, None)  # type: ignore[arg-type]
-    sides: list[tuple[list[list[int]], Side]] = [([[0], [1]], "document"), ([[2]], "query")]
-    documents, queries = (encoder(torch.tensor(i), torch.ones(len(i), 1, dtype=torch.bool), None, s) for i, s in sides)
-    found = search(documents.numpy(), np.arange(2), queries.numpy(), 2, CPU)
-    assert found.rows[0, 0] == first
-    assert found.scores[0].max() == pytest.approx(1.0 if normalize else 20.0)
+        files.check(model_settings(bert, document_norm=False))
 
 
 def test_a_shard_names_the_documents_of_its_chunks(tmp_path: Path, bert: Path, store: TokenStore) -> None:
