@@ -91,9 +91,9 @@ class Handover:
         """The newest encoder, and which negatives must not be deleted; ``using`` is the step of those in use."""
         with self._saying:
             self._phase, self._using, self._finished = phase, using, finished
-            self._say()
+            needed = self._say()
         if self.subscriber is not None:  # by the loop alone: it knows what it is about to use
-            self.subscriber.release(self._negatives_needed(using))
+            self.subscriber.release(needed)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -114,15 +114,18 @@ class Handover:
         log.info("step %d: encoder handed over", step)
         self._release_encoders()
 
-    def _say(self) -> None:
+    def _say(self) -> set[int]:
+        """Returns the steps of the negatives that are said to be held."""
+        needed = self._negatives_needed(self._using)
         if self.publisher is not None:
             self.publisher.announce(
                 paths.newest(self.run.encoders),
                 final=self._final,
                 phase=self._phase,
-                holds=frozenset(self._negatives_needed(self._using)),
+                holds=frozenset(needed),
                 finished=self._finished,
             )
+        return needed
 
     def _negatives_needed(self, using: int | None) -> set[int]:
         needed = {s for s in map(self._negatives_of, paths.steps(self.run.checkpoints)) if s is not None}

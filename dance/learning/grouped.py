@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mining.table import Groups
-from .passes import Passes, Rows
+from .chain import Chain, Rows
 
 _GROUPS = 1  # keeps the orders of groups apart from those of pairs
 
@@ -51,7 +51,7 @@ class Grouped:
         self.filled = usable[kept].sum(axis=1)  # [groups] pairs in front
         self.size, self.batch = groups.size, grouping.batch
         self.per_batch = grouping.groups(groups.size)
-        self.passes = Passes(len(kept), (seed, step + 1), (_GROUPS,))
+        self.passes = Chain(len(kept), (seed, step + 1), (_GROUPS,))
 
     def locate(self, places: Rows) -> tuple[Rows, Rows, Rows, Rows]:
         """(group or -1, pass over the groups, member of the group, place in the chain of ordinary pairs).

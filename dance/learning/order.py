@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..corpus.qrels import Qrels
 from ..mining.table import Drawn, Groups, NegativesTable
 from .grouped import Grouped, Grouping
-from .passes import Passes, Rows
+from .chain import Chain, Rows
 
 COLD = -1  # stands for the step of the negatives while there are none
 
@@ -52,7 +52,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         # The key is offset by one because a seed holds no negative numbers.
-        self._passes = Passes(len(self.queries), (self.seed, self.step + 1))
+        self._passes = Chain(len(self.queries), (self.seed, self.step + 1))
 
     @classmethod
     def over(

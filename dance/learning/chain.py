@@ -14,7 +14,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass
-class Passes:
+class Chain:
     """A place of the chain is an item of a pass; only the two passes read last are remembered."""
 
     count: int  # items
