@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ..corpus.qrels import Qrels
 from ..mining.table import Drawn, Groups, NegativesTable
-from .grouped import Grouped, Grouping
 from .chain import Chain, Rows
+from .grouped import Grouped, Grouping
 
 COLD = -1  # stands for the step of the negatives while there are none
 
