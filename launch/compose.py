@@ -58,6 +58,11 @@ def compose_stages(arguments: Sequence[str], folder: Path | None = None) -> dict
     return {name: msgspec.structs.replace(_new(given, folder, name, deltas), **of_all) for name in deltas}
 
 
+def stage_names(experiment: str) -> list[str]:
+    """In order; [] where the experiment has none."""
+    return list(_read_deltas(experiment))
+
+
 def sets(arguments: Sequence[str], stage: str, key: str) -> bool:
     """Whether this stage alone is given a value of its own for ``key``."""
     given = overrides.read_arguments(arguments)
@@ -76,7 +81,9 @@ def changed(before: Config, given: Mapping[str, str], folder: Path | None = None
         )
     # A file of conf/ comes on top of what is there, below single keys.
     given = {f"+{key}" if key in overrides.GROUPS else key: value for key, value in given.items()}
-    plain = _hydra("resumed", {"resumed": msgspec.to_builtins(before)}, given)
+    plain = msgspec.to_builtins(before)
+    if given:
+        plain = _hydra("resumed", {"resumed": plain}, given)
     _make_absolute(plain, folder or Path.cwd())
     return schema.from_plain(plain)
 

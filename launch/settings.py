@@ -13,7 +13,7 @@ from dance import sections
 from dance.config import Config
 
 from . import terminal
-from .compose import compose_stages, flat
+from .compose import flat, stage_names
 from .overrides import BATCHES, NEGATIVES, choices, experiments
 
 
@@ -25,7 +25,7 @@ def main() -> int:
     terminal.show(f"batches=NAME says how examples come together: {', '.join(choices(BATCHES))}")
     terminal.show("stages of an experiment: stages.NAME.KEY=VALUE is for one of them, stage=NAME runs it alone")
     for name in experiments():
-        if found := compose_stages([f"experiment={name}"]):
+        if found := stage_names(name):
             terminal.show(f"    {name}: {', '.join(found)}")
     return 0
 

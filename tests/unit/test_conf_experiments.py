@@ -165,12 +165,14 @@ def test_each_choice_of_negatives_names_every_source(name: str, tmp_path: Path) 
     assert changed <= set(named("negatives", name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["in_batch", "mixture"])  # the least and the most
 def test_a_choice_goes_with_every_stage(name: str, tmp_path: Path) -> None:
     for config in compose_stages(["experiment=dance", f"negatives={name}"], tmp_path).values():
         assert (config.sources.ann, config.sources.bm25) == SOURCES[name][:2]
 
 
+@pytest.mark.slow
 def test_the_dual_stage_is_refused_with_given_negatives_before_anything_starts(tmp_path: Path) -> None:
     typed = ["experiment=dance", "negatives=given"]
     with pytest.raises(ValueError, match="stage dual: loss.dual_weight needs queries.*sources.given has none.*set"):

@@ -71,6 +71,7 @@ def test_a01_either_may_be_first_and_either_may_come_back(run_id, theirs):
         assert subscriber.peer().restarts == 1
 
 
+@pytest.mark.slow
 def test_a02_a_reader_that_sleeps_behind_tiny_queues_gets_every_chunk(run_id, theirs, ours, monkeypatch):
     monkeypatch.setattr(channel_module, "_QUEUE", 2)
     config = tcp(run_id, chunk_bytes=10_000)

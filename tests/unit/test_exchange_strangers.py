@@ -68,6 +68,7 @@ def test_a09_nonsense_at_every_endpoint_is_counted_and_harms_nobody(run_id, thei
     assert sum("no message" in record.message for record in caplog.records) <= 1
 
 
+@pytest.mark.slow
 def test_a09_a_publisher_that_talks_nonsense_is_not_believed(run_id, ours):
     config = tcp(run_id)
     endpoint = resolve(config, KIND)
@@ -170,7 +171,7 @@ def test_a_client_that_only_knows_the_public_key_is_kept_out(run_id, theirs, tmp
         assert listener.poll(500) == 0
 
 
-@pytest.mark.parametrize("at", [2, 66, 500, 150_000, 250_000])
+@pytest.mark.parametrize("at", [2, pytest.param(66, marks=pytest.mark.slow), 500, 150_000, 250_000])
 def test_a_chunk_corrupted_on_the_way_is_fetched_again(at, run_id, theirs, ours):
     """A byte flipped in the stream, wherever it hits: a payload, a frame's head or ZeroMQ's own framing."""
     config = tcp(run_id, chunk_bytes=20_000)

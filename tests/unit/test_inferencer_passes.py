@@ -15,6 +15,7 @@ from inferencer.passes import Passes
 from inferencer.refresh import Refresher
 from tests.refreshing import ENCODE, MAXP, context, make_home, make_ready, refresh, same, table
 from tests.threads import ThreadWorld, together
+from tests.tiers import others_slow
 
 SHAPES: dict[str, dict[str, Any]] = {
     "maxp_d2q": {},
@@ -57,7 +58,7 @@ def score(run: RunPaths, processes: int, step: int = 20) -> list[tuple[dict[str,
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", others_slow(SHAPES, "maxp_d2q"))
 def test_a_full_pass_finds_to_the_last_bit_what_a_full_refresh_does(home: Path, shape: str, processes: int) -> None:
     whole = ready(home, f"{shape}-whole-{processes}", shape, 1.0)
     at_once = refresh(whole, due=True, steps=(20,))[0]

@@ -30,6 +30,7 @@ from tests.refreshing import (
     untimed,
 )
 from tests.threads import together
+from tests.tiers import others_slow
 
 SHAPES: dict[str, dict[str, Any]] = {
     "ann": {},
@@ -64,7 +65,7 @@ def ready(home: Path, name: str, shape: str, steps: tuple[int, ...] = (0,), **mo
     return make_ready(home, name, steps, **given)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", others_slow(SHAPES, "ann"))
 def test_e05_two_ranks_mine_and_score_what_one_does(home: Path, shape: str) -> None:
     steps = (0, 10) if shape in ("mixture", "tele") else (0,)
     runs = [ready(home, f"{shape}-{size}", shape, steps) for size in (1, 2)]

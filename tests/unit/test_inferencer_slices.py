@@ -35,6 +35,7 @@ from tests.refreshing import (
 )
 from tests.running import small_corpus
 from tests.threads import together
+from tests.tiers import others_slow
 from tests.tiny import tiny_bert
 
 SLICED = {"refresh": {"fraction": 0.25}, "evaluate": {"every": 20}}
@@ -62,7 +63,7 @@ def ready(home: Path, name: str, steps: tuple[int, ...] = (0,), **groups: Any) -
     return make_ready(home, name, steps, **given | {"model": model | given.get("model", MAXP)})
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", others_slow(SHAPES, "plain"))
 def test_e05_two_ranks_refresh_a_slice_as_one_does(home: Path, shape: str) -> None:
     steps = (0, 10) if shape == "tele" else (10,)
     runs = [ready(home, f"{shape}-{size}", steps, **SHAPES[shape]) for size in (1, 2)]

@@ -14,6 +14,7 @@ from dance.config import Config
 from dance.paths import RunPaths
 from launch import prepare, stage_table, stages, status
 from launch.stages import Ended
+from tests.tiers import others_slow
 
 NAMES = ["warmup", "ance", "normalise", "dual"]
 
@@ -66,7 +67,7 @@ def test_each_stage_starts_from_the_best_encoder_of_the_one_before(
     assert "0.1000" in shown and "0.3000" in shown and "0.7000" in shown and "d2q" in shown
 
 
-@pytest.mark.parametrize("cut", NAMES)
+@pytest.mark.parametrize("cut", others_slow(NAMES, "normalise"))
 def test_cut_off_in_any_stage_it_goes_on_there(cut: str, tmp_path: Path) -> None:
     place = NAMES.index(cut)
     assert go(tmp_path, Runner(cut), *TYPED) == 143

@@ -1,6 +1,7 @@
 """The shape of the code: imports go downwards only, heavy libraries stay in their rooms, files stay small."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ ROOMS = {
 }
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Absolute dotted names of everything that a file imports, anywhere in it."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
