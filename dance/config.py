@@ -61,7 +61,7 @@ class Encode(Section, frozen=True):
 
 class Refresh(Section, frozen=True):
     # Share of the corpus that one refresh encodes and searches, another one each time, until all were; 1 is
-    # ANCE as published. Of negatives.topk candidates the same share is looked for.
+    # ANCE as published, below it at most 0.5. Of negatives.topk and filters.skip candidates the same share counts.
     fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
 
@@ -156,6 +156,11 @@ class Config(Section, frozen=True):
     def depth(self) -> int:
         """Candidates that a search by the encoder gives: of a slice as large a share of ``negatives.topk``."""
         return self.negatives.topk if self.parts == 1 else max(4, round(self.negatives.topk / self.parts))
+
+    @property
+    def skip(self) -> int:
+        """Best candidates that such a search leaves out: of a slice as large a share of ``filters.skip``."""
+        return round(self.filters.skip / self.parts)
 
     def check(self) -> None:
         """Refuse what single fields cannot. Raises ValueError that names the keys and the remedy."""

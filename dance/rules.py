@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
+
+from . import refresh_rules
 
 if TYPE_CHECKING:
     from .config import Config
@@ -165,61 +166,6 @@ def batches(config: Config) -> None:
         )
 
 
-def refresh(config: Config) -> None:
-    """A slice of the corpus must be one, and leave something to draw from."""
-    share, negatives = config.refresh.fraction, config.negatives
-    if share == 1:
-        return
-    if config.parts == 1:
-        raise ValueError(
-            f"refresh.fraction={share} cuts the corpus into a single slice: set it to 1, or to 0.5 or less"
-        )
-    if config.evaluate.every is None:
-        raise ValueError(
-            f"refresh.fraction={share} lets no refresh see the whole corpus, so that full evaluations need an interval "
-            "of their own: set evaluate.every to a multiple of handover.every"
-        )
-    dual = bool(config.loss.dual_weight)
-    if (negatives.per_example or dual) and share * negatives.topk < 4:
-        raise ValueError(
-            f"refresh.fraction={share} leaves {share * negatives.topk:g} of negatives.topk={negatives.topk} candidates "
-            f"to a slice, at least 4 are needed: raise negatives.topk to {math.ceil(4 / share)}, or refresh.fraction "
-            f"to {4 / negatives.topk:g}"
-        )
-    if negatives.per_example and config.filters.skip >= config.depth:
-        raise ValueError(
-            f"filters.skip={config.filters.skip} leaves nothing of the {config.depth} candidates of a slice: lower it, "
-            "or raise refresh.fraction or negatives.topk"
-        )
-    _few(config, dual)
-
-
-def _few(config: Config, dual: bool) -> None:
-    """Where the encoder alone gives candidates, a slice must have as many as an example wants."""
-    others = config.sources.bm25 + config.sources.random + config.sources.given + config.draw.momentum
-    for key, used in (("per_example", True), ("queries_per_example", dual)):
-        wanted = getattr(config.negatives, key)
-        if used and not others and wanted > config.depth:
-            raise ValueError(
-                f"negatives.{key}={wanted} exceeds the {config.depth} candidates of a slice: lower it, or raise "
-                "refresh.fraction or negatives.topk"
-            )
-
-
-def evaluate(config: Config) -> None:
-    every, handover = config.evaluate.every, config.handover.every
-    if every is not None and every % handover:
-        raise ValueError(
-            f"evaluate.every={every} must be a multiple of handover.every={handover}, since encoders of no other step "
-            f"are there to be scored: set it to {max(1, round(every / handover)) * handover}"
-        )
-    if config.evaluate.fraction is not None and config.refresh.fraction == 1:
-        raise ValueError(
-            f"evaluate.fraction={config.evaluate.fraction} is for refreshes that do not see the whole corpus: lower "
-            "refresh.fraction, or set evaluate.fraction=null"
-        )
-
-
 def text(config: Config) -> None:
     if config.data.format == "beir" and config.data.path is None:
         raise ValueError("data.format=beir needs data.path=FOLDER with corpus.jsonl, queries.jsonl and qrels/")
@@ -234,6 +180,6 @@ def text(config: Config) -> None:
 
 
 ALL = (
-    no_contrast, weights, temperature, schedule, sources, query_sources, staleness, kept, draw, refresh, evaluate,
-    batches, text,
+    no_contrast, weights, temperature, schedule, sources, query_sources, staleness, kept, draw,
+    refresh_rules.refresh, refresh_rules.evaluate, batches, text,
 )  # fmt: skip

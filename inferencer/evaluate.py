@@ -80,10 +80,15 @@ def _queries(context: Context, corpus: Corpus, asked: Queries) -> Neighbours:
     held_out, world = context.held_out, context.world
     context.reporter.begin("evaluate", len(held_out.documents), "documents")
     parts, found = [], []
-    for block in asking(context, corpus, held_out.documents):
-        found.append(block.search(asked, held_out.d2q_depth, context))
-        parts.append(np.arange(block.part.start, block.part.stop))
-        context.reporter.update(block.part.stop)
+    blocks = list(asking(context, corpus, held_out.documents))
+
+    def work() -> None:
+        for block in blocks:
+            found.append(block.search(asked, held_out.d2q_depth, context))
+            parts.append(np.arange(block.part.start, block.part.stop))
+            context.tell(block.part.stop)
+
+    context.together(work)
     place = np.concatenate([np.empty(0, np.int64), *parts])
     mine = _joined(found, held_out.d2q_depth)
     order = np.argsort(np.concatenate([place[:0], *world.gather_ragged(place, 0)]))

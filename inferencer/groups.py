@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dance.mining.groups import form_groups
+from dance.mining.groups import REACH, form_groups
 from dance.mining.table import Groups
-from dance.search.flat import inner_products
+from dance.search.flat import inner_products, search
 from dance.search.neighbours import NONE
 
 from .context import Context
@@ -22,17 +24,33 @@ def group(context: Context, corpus: Corpus, asked: Queries, queries: Rows, step:
     context.reporter.begin("group", len(place), "pairs")
     asking = asked.of(queries)[place]  # [pairs, width]
     which, vectors = corpus.fetch(positives, to=0)
-    if not context.world.leads:
-        return None
-    rows, config = queries[place], context.config
+    work = partial(_grouped, context, asking, which, vectors, queries[place], positives, step)
+    return context.together(lambda: work() if context.world.leads else None)
+
+
+def _grouped(
+    context: Context, asking: Vectors, which: Rows, vectors: Vectors, queries: Rows, positives: Rows, step: int
+) -> Groups:
+    """asking: [pairs, width]; queries, positives: [pairs] rows."""
 
     def answers(one: Rows, other: Rows) -> NDArray[np.bool_]:
-        same = rows[one][:, None] == rows[other][None, :]
-        return same | context.relevance.covers(rows[one][:, None], positives[other][None, :])
+        same = queries[one][:, None] == queries[other][None, :]
+        return same | context.relevance.covers(queries[one][:, None], positives[other][None, :])
 
-    answering, size = best_chunks(asking, which, vectors), config.batches.group_size
-    found = form_groups(asking, answering, size, answers, config.seed, step)
-    return Groups(*(np.where(found == NONE, NONE, column[found]) for column in (rows, positives)))
+    config, near = context.config, _nearest(context, asking, best_chunks(asking, which, vectors))
+    found = form_groups(near, config.batches.group_size, answers, config.seed, step)
+    return Groups(*(np.where(found == NONE, NONE, column[found]) for column in (queries, positives)))
+
+
+def _nearest(context: Context, queries: Vectors, positives: Vectors) -> Rows:
+    """Places of the positives nearest to each query; both [pairs, width]. [pairs, neighbours]"""
+    places, k = np.arange(len(positives)), min(len(queries), REACH * context.config.batches.group_size)
+    near = [np.empty((0, k), np.int64)]
+    for start in range(0, len(queries), size := context.config.encode.queries_per_search):
+        part = queries[start : start + size]
+        near.append(search(positives, places, part, k, context.world.device).rows)
+        context.tell(start + len(part))
+    return np.concatenate(near)
 
 
 def best_chunks(queries: Vectors, which: Rows, vectors: Vectors) -> Vectors:

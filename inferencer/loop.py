@@ -92,7 +92,7 @@ class Loop:
         return records
 
     def _tell_change(self, before: float) -> None:
-        if before != self.config.refresh.fraction:
+        if round(1 / before) != self.config.parts:
             now = self.config.refresh.fraction
             log.warning("refresh.fraction was %s and is %s from here on: the corpus is cut anew", before, now)
 
@@ -175,21 +175,22 @@ class Loop:
     def refresh(self, step: int) -> bool:
         """False where a stop was asked for in the middle: nothing of it is kept."""
         self.announce(f"refresh of step {step}")
-        due, last = self.passes.due(step), step == self.config.train.steps
-        if last and not self._scored(step):
+        due, first = self.passes.due(step), self.config.schedule == "sync" or step == self.config.train.steps
+        if first and not self._scored(step):
             return False
         try:
             record = self.refresher.refresh(step, self.turn, due)
         except Interrupted:
             return False
         self.done, self.turn = step, self.turn + 1
-        if due and not last:
+        if due and not first:
             self.passes.note(step)
         self._keep(record)
         return True
 
     def _scored(self, step: int) -> bool:
-        """The last encoder, before its negatives tell the Trainer that all is done. False where a stop came first."""
+        """A full pass, where one is due, before the negatives: those of the last encoder tell the Trainer that all
+        is done. False where a stop came first."""
         if self.passes.due(step):
             self.passes.note(step)
             self.announce(f"evaluation of step {step}")

@@ -5,7 +5,7 @@
 
 An encoder is due at step 0, at the first refresh at or behind every multiple of ``evaluate.every``, and at
 the last step. One that is due while another one's pass is under way waits its turn; of several that wait
-the newest is taken, under schedule=sync each, so that what is scored does not depend on the clock. With
+the newest is taken. Under schedule=sync none waits: the loop finishes each pass before it goes on. With
 refresh.fraction=1 a refresh has the whole corpus at hand and is scored on the way.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,13 +103,14 @@ class FullPass:
 class Passes:
     context: Context
     noted: int = -1  # step of the newest encoder that was due
-    waiting: list[int] = field(default_factory=list)  # steps
+    waiting: int | None = None  # step of the encoder whose pass comes next
     under_way: FullPass | None = None
 
     @property
     def holds(self) -> frozenset[int]:
         """Steps of the encoders that are not scored yet."""
-        return frozenset([*self.waiting, *([] if self.under_way is None else [self.under_way.step])])
+        under_way = None if self.under_way is None else self.under_way.step
+        return frozenset(step for step in (self.waiting, under_way) if step is not None)
 
     def due(self, step: int) -> bool:
         """Whether the encoder of ``step``, newer than all noted, is to be scored over the whole corpus."""
@@ -121,11 +122,9 @@ class Passes:
         self.noted = step
         if self.context.config.parts == 1:
             return
-        if self.context.config.schedule != "sync":
-            for older in self.waiting:
-                log.info("step %d is not scored over the whole corpus: step %d is due already", older, step)
-            self.waiting.clear()
-        self.waiting.append(step)
+        if self.waiting is not None:
+            log.info("step %d is not scored over the whole corpus: step %d is due already", self.waiting, step)
+        self.waiting = step
 
     def advance(self) -> dict[str, Any] | None:
         """One slice of the pass under way, or of the one that waits; its record once it is through.
@@ -133,7 +132,8 @@ class Passes:
         Raises embed.Interrupted on every rank that is asked to stop; the pass is left unfinished then.
         """
         if self.under_way is None:
-            self.under_way = FullPass(self.context, self.waiting.pop(0))
+            assert self.waiting is not None  # nothing is advanced that is not held
+            self.under_way, self.waiting = FullPass(self.context, self.waiting), None
         if self.under_way.advance():
             return None
         through, self.under_way = self.under_way, None
@@ -148,12 +148,11 @@ class Passes:
             for step in refreshed:
                 if step > self.noted and self.due(step):
                     self.note(step)
-        self.noted, *waiting = world.from_rank(np.array([self.noted, *self.waiting]), 0).tolist()
-        held = [int(self.context.paths.held("encoders", step) is not None) for step in waiting]
-        there = world.agree_min(held) if held else []
-        self.waiting = [step for step, held_by_all in zip(waiting, there) if held_by_all]
-        for step in set(waiting) - set(self.waiting):
-            log.info("step %d is not scored over the whole corpus: its encoder is gone", step)
+        self.noted, *waiting = world.from_rank(np.array([self.noted, *self.holds]), 0).tolist()
+        self.waiting = waiting[0] if waiting else None
+        if waiting and world.agree_min([int(self.context.paths.held("encoders", waiting[0]) is not None)]) == [0]:
+            log.info("step %d is not scored over the whole corpus: its encoder is gone", waiting[0])
+            self.waiting = None
 
 
 def _merged(parts: list[Neighbours]) -> Neighbours:

@@ -15,52 +15,44 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..search.flat import search
 from ..search.neighbours import NONE
 from .draw import permutation
 
 Rows = NDArray[np.int64]
 # [a], [b] -> [a, b]: whether the query of the one is answered by the positive of the other
 Answers = Callable[[Rows, Rows], NDArray[np.bool_]]
-_REACH = 16  # neighbours looked at per member of a group; beyond them any unused pair is as good
-_BLOCK = 1024  # queries searched together
+REACH = 16  # neighbours looked at per member of a group; beyond them any unused pair is as good
+_AHEAD = 16  # pairs of the order looked at at first, per free one that is looked for
 
 
-def form_groups(
-    queries: NDArray[np.float32], positives: NDArray[np.float32], size: int, answers: Answers, seed: int, step: int
-) -> Rows:
+def form_groups(near: Rows, size: int, answers: Answers, seed: int, step: int) -> Rows:
     """Places of the pairs, [groups, size], -1 after the last; only the last group can be short.
 
-    queries, positives: [pairs, width]. Pairs that ``answers`` says would not oppose each other are kept
-    apart as long as there are others. Raises ValueError for a size under 2.
+    near: [pairs, neighbours] places of the pairs whose positives are nearest to each one's query, REACH
+    of them per member. Pairs that ``answers`` says would not oppose each
+    other are kept apart as long as there are others. Raises ValueError for a size under 2.
     """
     if size < 2:
         raise ValueError(f"a group of {size} pair opposes nothing: at least 2")
-    near = _near(queries, positives, min(len(queries), _REACH * size))  # [pairs, reach]
-    order = permutation(len(queries), seed, step)
-    free = np.ones(len(queries), dtype=bool)
-    groups = np.full((-(-len(queries) // size), size), NONE, dtype=np.int64)
-    waiting = 0  # where in ``order`` the first free pair may be
+    order = permutation(len(near), seed, step)
+    free = np.ones(len(near), dtype=bool)
+    groups = np.full((-(-len(near) // size), size), NONE, dtype=np.int64)
+    waiting = 0  # where in ``order`` the first free pair is
     for group in groups:
-        waiting += int(np.argmax(free[order[waiting:]]))
-        chosen = _group(order[waiting], near, free, size, answers, order[waiting:])
+        while not free[order[waiting]]:
+            waiting += 1
+        free[order[waiting]] = False
+        chosen = _group(order[waiting], near, free, size, answers, order[waiting + 1 :])
         group[: len(chosen)] = chosen
         free[chosen] = False
     return groups
 
 
-def _near(queries: NDArray[np.float32], positives: NDArray[np.float32], k: int) -> Rows:
-    places = np.arange(len(positives))
-    starts = range(0, len(queries), _BLOCK)
-    parts = [search(positives, places, queries[start : start + _BLOCK], k).rows for start in starts]
-    return np.concatenate([np.empty((0, k), dtype=np.int64), *parts])
-
-
 def _group(first: np.int64, near: Rows, free: NDArray[np.bool_], size: int, answers: Answers, order: Rows) -> Rows:
     """The first pair and the nearest free ones; what stands in the way of a member comes last."""
-    close = near[first][(near[first] != first) & free[near[first]]]
+    close = near[first][free[near[first]]]
     if len(close) < size - 1:  # then any free pair
-        rest = order[free[order] & (order != first)]
+        rest = _first_free(order, free, 3 * size)
         close = np.concatenate([close, rest[~np.isin(rest, close)][: 2 * size]])
     pairs = np.concatenate([[first], close])
     apart = answers(pairs, pairs)
@@ -71,3 +63,13 @@ def _group(first: np.int64, near: Rows, free: NDArray[np.bool_], size: int, answ
             chosen.append(place)
     spare = [place for place in range(1, len(pairs)) if place not in chosen]
     return pairs[(chosen + spare)[:size]]
+
+
+def _first_free(order: Rows, free: NDArray[np.bool_], count: int) -> Rows:
+    """At most ``count``; no further along ``order`` than it takes, since most of it is taken in the end."""
+    span = _AHEAD * count
+    while True:
+        found = order[:span][free[order[:span]]]
+        if len(found) >= count or span >= len(order):
+            return found[:count]
+        span *= 2

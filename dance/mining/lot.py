@@ -17,7 +17,7 @@ from .filters import Covers
 from .lists import member
 from .mixing import Source
 
-_RANKED: tuple[Source, ...] = ("ann", "bm25", "lookahead")  # their first rows are their best
+_SLICED: tuple[Source, ...] = ("ann", "lookahead")  # found in what a refresh encodes; BM25 has the whole corpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,11 @@ class Lot:
     def dropped(self, judged: Judged, config: Config) -> dict[str, NDArray[np.bool_]]:
         """[keys, k] by the name of the filter."""
         rows, settings = self.found.rows, config.filters
-        skip, topk = (settings.skip, config.negatives.topk) if self.source in _RANKED else (0, rows.shape[1])
+        skip, topk = 0, rows.shape[1]
+        if self.source in _SLICED:
+            skip, topk = config.skip, config.depth
+        elif self.source == "bm25":
+            skip, topk = settings.skip, config.negatives.topk
         return {
             "positives": filters.positives(self.keys, rows, judged.plain),
             "copies": filters.positives(self.keys, rows, judged.covers),

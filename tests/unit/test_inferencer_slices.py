@@ -46,7 +46,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "interim": {"evaluate": {"every": 20, "fraction": 0.3}, "loss": {}},
     "mixture": {"sources": {"ann": 1.0, "bm25": 0.5, "random": 0.5, "given": 0.25}, "filters": {"hubs": 4}},
     "bm25_alone": {"sources": {"ann": 0.0, "bm25": 1.0}},
-    "simans": {"draw": {"how": "simans"}, "sources": {"random": 1.0}, "loss": {}},
+    "simans": {"draw": {"how": "simans"}, "loss": {}},
     "tele": {"draw": {"lookahead": 0.3, "momentum": 0.3}, "negatives": {"queries_per_refresh": 1.0}},
     "groups": {"batches": {"how": "hard_groups", "group_size": 3}, "loss": {"in_batch": True}},
 }

@@ -5,12 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dance.mining.groups import form_groups
+from dance.mining import groups
+from dance.mining.groups import REACH
 
 
 def vectors(count: int, width: int = 8, seed: int = 0):
     made = np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
     return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+def form_groups(queries, positives, size, answers, seed, step):
+    near = np.argsort(-(queries @ positives.T), axis=1, kind="stable")[:, : REACH * size]
+    return groups.form_groups(near, size, answers, seed, step)
 
 
 def own(a, b):

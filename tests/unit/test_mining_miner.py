@@ -179,6 +179,15 @@ def test_margin_reaches_the_candidates_of_other_sources_by_their_score():
     assert sorted(mined.rows.tolist()) == [] and mined.tally.rank == 1 and mined.tally.relative_margin == 3
 
 
+def test_of_a_slice_as_large_a_share_of_the_best_is_left_out_and_of_bm25_all():
+    judged = Judged.of_queries(relevance_of([(0, 50)], 100), 1)
+    sliced = {"refresh": {"fraction": 0.25}, "evaluate": {"every": 10_000}, "filters": {"skip": 8}}
+    config = config_of(40, 6, **sliced, sources={"ann": 1, "bm25": 1}, draw={"how": "top"})
+    found = {"ann": ranked([list(range(10))]), "bm25": ranked([list(range(60, 100))])}
+    mined = mine(Block(np.array([0]), found), judged, config, 0)
+    assert sorted(mined.rows.tolist()) == [2, 3, 4, 68, 69, 70] and mined.tally.rank == 2 + 8
+
+
 def test_scores_that_are_known_beside_the_neighbours_count_too():
     judged = Judged.of_queries(relevance_of([(0, 2)], 100), 1)
     bm25 = ranked([[60, 61, 62]], best=30.0)
