@@ -60,7 +60,9 @@ def _searched(context: Context, turn: int, scoring: Scoring) -> Rows | None:
 def _asked(context: Context, queries: Rows, keys: Rows, pool: Rows, scoring: Scoring) -> Rows:
     if scoring == "all" and context.config.evaluate.d2q:
         return np.arange(len(context.prepared.queries))
-    asked = [queries, pool]
+    asked = [pool]
+    if context.mines_documents or context.groups_pairs:
+        asked.append(queries)
     if len(keys):  # a document is compared with what it is relevant to
         pairs = context.qrels.pairs()
         asked.append(pairs[0][np.isin(pairs[1], keys)])

@@ -140,6 +140,14 @@ def test_groups_alone_encode_their_own_pairs(home: Path) -> None:
     assert len(table(run).documents) == 0
 
 
+def test_where_nothing_is_mined_nothing_is_encoded(home: Path) -> None:
+    nothing = {"negatives": {"per_example": 0, "queries_per_refresh": 0.25}, "loss": {"in_batch": True}}
+    run = ready(home, "nothing", **nothing)
+    about = together(1, lambda world: window(context(run, world), 0, "none"))[0]
+    assert not len(about.asked) and refresh(run, due=False)[0]["documents_encoded"] == 0
+    assert len(table(run).documents) == 0
+
+
 def test_candidates_without_a_vector_have_no_score(home: Path) -> None:
     run = ready(home, "unknown", sources={"random": 1.0, "ann": 1.0}, loss={})
     refresh(run, due=False)
