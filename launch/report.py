@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -68,14 +69,24 @@ def table(records: Sequence[Mapping[str, Any]], best: int | None, bm25: Mapping[
 
 
 def summary(paths: RunPaths, records: Sequence[Mapping[str, Any]], seconds: float) -> list[str]:
-    """One line on the asynchronous loop: what was adopted, and what waiting for it cost."""
+    """On the asynchronous loop: what was adopted and how old it was, and what that cost the Trainer."""
     adopted = tracking.read_lines(paths.journal)
     trained = tracking.read_lines(paths.metrics("trainer"))
-    wall = sum(record.get("seconds", 0.0) for record in trained)
-    held = sum(record.get("wait_seconds", 0.0) + record.get("adopt_seconds", 0.0) for record in trained)
-    share = f"; the Trainer spent {held / wall:.1%} of its time waiting for and adopting them" if wall else ""
     refreshes = sum(not apart(record) for record in records)
-    return [f"{clock(seconds)} in all, {refreshes} refreshes, negatives adopted {len(adopted)} times{share}"]
+    old = [record["staleness"] for record in trained if "staleness" in record]
+    age = f", {median(old):.0f} steps old at the median" if old else ""
+    lines = [f"{clock(seconds)} in all, {refreshes} refreshes, negatives adopted {len(adopted)} times{age}"]
+    if wall := _spent(trained, "seconds"):
+        held = _spent(trained, "wait_seconds", "adopt_seconds") / wall
+        handed = _spent(trained, "handover_seconds") / wall
+        lines.append(
+            f"of the Trainer's time: {held:.1%} waiting for and adopting them, {handed:.1%} handing encoders over"
+        )
+    return lines
+
+
+def _spent(records: Sequence[Mapping[str, Any]], *keys: str) -> float:
+    return sum(record.get(key, 0.0) for record in records for key in keys)
 
 
 def best_step(paths: RunPaths) -> int | None:

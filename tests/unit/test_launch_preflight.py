@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dance.config import Checkpoint, Config, Evaluate, Exchange, Handover, Model, Train, from_plain
+from dance.config import Checkpoint, Config, Evaluate, Exchange, Handover, Model, Refresh, Train, from_plain
 from dance.paths import RunPaths
 from launch import preflight
 
@@ -80,6 +80,8 @@ def test_room_on_disk_counts_what_is_kept() -> None:
     )
     assert preflight.needed_bytes(few, weights=1000, width=0, vectors=0, queries=0) == 1000 * 4 + 3000 * 2
     assert preflight.needed_bytes(all_kept, 1000, 0, 0, 0) == 1000 * 13 + 3000 * 12
+    sliced = msgspec.structs.replace(few, refresh=Refresh(fraction=0.5))
+    assert preflight.needed_bytes(sliced, 1000, 0, 0, 0) == 1000 * 6 + 3000 * 2, "two wait to be scored"
     table = preflight.needed_bytes(few, 0, width=10, vectors=7, queries=5)
     assert table == 7 * 10 * 4 + 3 * 5 * few.negatives.sample * 12
 

@@ -75,10 +75,17 @@ def _lines(path: Path, lines: list[dict[str, object]]) -> None:
 def test_summary_says_what_waiting_cost(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     _lines(paths.journal, [{"step": 10, "negatives_step": 0}])
-    _lines(paths.metrics("trainer"), [{"step": 10, "seconds": 99.0, "wait_seconds": 0.5, "adopt_seconds": 0.49}])
-    (line,) = report.summary(paths, records(2), 125)
-    assert line.startswith("2:05 in all, 2 refreshes, negatives adopted 1 times")
-    assert "1.0%" in line
+    trained = [
+        {"step": 10, "seconds": 60.0, "wait_seconds": 0.5, "adopt_seconds": 0.49, "handover_seconds": 1.98},
+        {"step": 20, "seconds": 39.0, "wait_seconds": 0.0, "adopt_seconds": 0.0, "staleness": 9},
+        {"step": 30, "staleness": 19},
+    ]
+    _lines(paths.metrics("trainer"), trained)
+    assert report.summary(paths, records(2), 125) == [
+        "2:05 in all, 2 refreshes, negatives adopted 1 times, 14 steps old at the median",
+        "of the Trainer's time: 1.0% waiting for and adopting them, 2.0% handing encoders over",
+    ]
+    assert len(report.summary(RunPaths(tmp_path / "other"), [], 1)) == 1
 
 
 def _artefact(folder: Path) -> None:
