@@ -1,6 +1,7 @@
 # make run    train the default encoder on the default text and report (EXTRAS=gpu on a GPU machine)
 # make test   lint, types, quick tests, then those that start process groups
 # make thorough  more cases of what the latter show, about as long again
+# make gpu    what needs a CUDA device (EXTRAS=gpu)
 # make lint   style and types alone
 EXTRAS ?= cpu
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := .venv/bin
 PINS := $(if $(filter cpu,$(EXTRAS)),-c constraints-cpu.txt,)
 READY := .venv/.ready-$(EXTRAS)
 
-.PHONY: run test lint unit slow thorough clean
+.PHONY: run test lint unit slow thorough gpu clean
 
 run: $(READY)
 	$(BIN)/dance run $(SETTINGS)
@@ -31,6 +32,9 @@ slow: $(READY)
 
 thorough: $(READY)
 	$(BIN)/python -m pytest -m "thorough and not gpu"
+
+gpu: $(READY)
+	$(BIN)/python -m pytest -m gpu
 
 $(READY): pyproject.toml constraints-cpu.txt
 	@echo "installing into .venv (a few minutes, once)"

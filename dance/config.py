@@ -61,7 +61,7 @@ class Encode(Section, frozen=True):
 
 class Refresh(Section, frozen=True):
     # Share of the corpus that one refresh encodes and searches, another one each time, until all were; 1 is
-    # ANCE as published, below it at most 0.5. Of negatives.topk and filters.skip candidates the same share counts.
+    # ANCE as published, or one over a whole number. Of negatives.topk and filters.skip the same share counts.
     fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
 

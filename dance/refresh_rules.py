@@ -9,13 +9,24 @@ if TYPE_CHECKING:
     from .config import Config
 
 
+def shares(config: Config) -> None:
+    """What is cut into slices is cut into a whole number of them."""
+    for key, share in (
+        ("refresh.fraction", config.refresh.fraction),
+        ("negatives.queries_per_refresh", config.negatives.queries_per_refresh),
+    ):
+        if share > 0 and abs(1 / share - round(1 / share)) > 0.02 / share:
+            fewer = math.floor(1 / share)
+            raise ValueError(
+                f"{key}={share} does not cut into equal slices: set it to {1 / fewer:.4g} or {1 / (fewer + 1):.4g}"
+            )
+
+
 def refresh(config: Config) -> None:
     """A slice of the corpus must be one, and leave something to draw from."""
     share, negatives = config.refresh.fraction, config.negatives
     if share == 1:
         return
-    if share > 0.5:
-        raise ValueError(f"refresh.fraction={share} cuts no equal slices: set it to 1, or to 0.5 or less")
     if config.evaluate.every is None:
         raise ValueError(
             f"refresh.fraction={share} lets no refresh see the whole corpus, so that full evaluations need an interval "

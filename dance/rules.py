@@ -181,5 +181,5 @@ def text(config: Config) -> None:
 
 ALL = (
     no_contrast, weights, temperature, schedule, sources, query_sources, staleness, kept, draw,
-    refresh_rules.refresh, refresh_rules.evaluate, batches, text,
+    refresh_rules.shares, refresh_rules.refresh, refresh_rules.evaluate, batches, text,
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """The processes of one role: rank and size from torchrun's environment, and their collectives.
 
 One process is a group of one, so that no code asks whether it is distributed.
-Only short, equal work belongs between two collectives: nobody waits here for a refresh or a save
-of open length, so the timeout ends true hangs alone.
+Only work that is short beside the timeout belongs between two collectives, of all ranks or of rank 0 alone:
+nobody waits here for a refresh or a save of open length, so the timeout ends true hangs alone.
 """
 
 from __future__ import annotations

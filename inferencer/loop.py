@@ -174,7 +174,7 @@ class Loop:
 
     def refresh(self, step: int) -> bool:
         """False where a stop was asked for in the middle: nothing of it is kept."""
-        self.announce(f"refresh of step {step}")
+        self.announce(f"refresh of step {step}", at_work=step)
         due, first = self.passes.due(step), self.config.schedule == "sync" or step == self.config.train.steps
         if first and not self._scored(step):
             return False
@@ -189,8 +189,7 @@ class Loop:
         return True
 
     def _scored(self, step: int) -> bool:
-        """A full pass, where one is due, before the negatives: those of the last encoder tell the Trainer that all
-        is done. False where a stop came first."""
+        """A full pass before the negatives, which may tell the Trainer that all is done. False where a stop came."""
         if self.passes.due(step):
             self.passes.note(step)
             self.announce(f"evaluation of step {step}")
@@ -223,9 +222,10 @@ class Loop:
         best = self.best.step
         return self.passes.holds | (frozenset() if best is None else {best})
 
-    def announce(self, phase: str, finished: bool = False) -> None:
+    def announce(self, phase: str, at_work: int | None = None, finished: bool = False) -> None:
+        holds = self._needed() | (frozenset() if at_work is None else {at_work})
         if self.publisher is not None:
-            self.publisher.announce(self.done, phase=phase, holds=self._needed(), finished=finished)
+            self.publisher.announce(self.done, phase=phase, holds=holds, finished=finished)
 
     def leave(self, complete: bool) -> None:
         """Serve what is announced until the Trainer has it or is gone, then say goodbye."""

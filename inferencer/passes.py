@@ -114,8 +114,8 @@ class Passes:
 
     def due(self, step: int) -> bool:
         """Whether the encoder of ``step``, newer than all noted, is to be scored over the whole corpus."""
-        every = self.context.config.evaluate.every
-        return every is None or step // every > self.noted // every or step == self.context.config.train.steps
+        every, last = self.context.config.evaluate.every, self.context.config.train.steps
+        return every is None or (step > self.noted and (step // every > self.noted // every or step == last))
 
     def note(self, step: int) -> None:
         """The refresh of an encoder that is due is done."""

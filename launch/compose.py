@@ -1,6 +1,6 @@
 """Settings become checked ``Config``s. Hydra lives here alone.
 
-schema defaults < experiment < delta of a stage < negatives=NAME < KEY=VALUE < stages.NAME.KEY=VALUE
+schema defaults < experiment < delta of a stage < negatives=NAME < batches=NAME < KEY=VALUE < stages.NAME.KEY=VALUE
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ def needed_bytes(config: Config, weights: int, width: int, vectors: int, queries
     ``ranked``: lines of the run files of one evaluation; those of all evaluations are kept.
     """
     train, negatives = config.train, config.negatives
-    unscored = 2 if config.parts > 1 else 0  # the pass under way, and the one that waits
-    encoders = weights * (_kept(config.handover.keep, train.steps // config.handover.every) + 2 + unscored)
+    held = 4 if config.parts == 1 else 6  # in use, at work, the best, being written; two wait for a full pass
+    encoders = weights * (_kept(config.handover.keep, train.steps // config.handover.every) + held)
     checkpoints = _STATES * weights * (_kept(config.checkpoint.keep, train.steps // config.checkpoint.every) + 1)
     embeddings = vectors * width * _FLOAT
     directions = 2 if config.loss.dual_weight else 1

@@ -21,7 +21,7 @@ from dance import artefact, paths
 from dance.config import Config
 from dance.encoder import files
 from dance.encoder.model import Encoder
-from dance.exchange import Publisher, Subscriber
+from dance.exchange import START, Publisher, Subscriber
 from dance.learning import checkpoint
 from dance.learning.checkpoint import LoopState
 from dance.paths import RunPaths, step_name
@@ -31,6 +31,7 @@ from .snapshot import Snapshot
 from .writer import Writer
 
 log = logging.getLogger(__name__)
+_IN_SIGHT = 3  # newest encoders, one of which the Inferencer may just have taken up
 
 
 class Handover:
@@ -136,15 +137,23 @@ class Handover:
         return msgspec.convert(facts, LoopState).negatives_step
 
     def _release_encoders(self) -> None:
-        """Negatives of step S prove that the Inferencer is done with every encoder up to S."""
+        """Negatives of step S prove that the Inferencer is done with every encoder up to S.
+
+        Of those behind S it skips to the newest once it is done with the one that it says it holds.
+        """
         if self.subscriber is None or self.publisher is None:
+            return
+        peer = self.subscriber.peer()
+        if peer.phase == START:  # it was started again and has not said yet what it holds
             return
         done, there = self.subscriber.newest(), paths.steps(self.run.encoders)
         needed = set(there) if done is None else {step for step in there if step >= done}
+        if any(done is None or held > done for held in peer.holds):
+            needed &= {done, *peer.holds, *there[-_IN_SIGHT:]}
         if self.config.schedule == "static" and done is not None:
             needed = {done}  # no later encoder has a product
         # A resume announces the newest encoder that its checkpoint knows, which must still be there.
         for saved in paths.steps(self.run.checkpoints):
             needed |= {max((step for step in there if step <= saved), default=saved)}
-        needed |= self.subscriber.peer().holds | self.publisher.being_read()
+        needed |= peer.holds | self.publisher.being_read()
         paths.prune(self.run.encoders, self.config.handover.keep, needed)

@@ -25,7 +25,7 @@ from .step import Numbers, Stepper
 
 
 @dataclass
-class Window:
+class Since:
     """What happened since the last record."""
 
     results: list[Numbers] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Loop:
     handover: Handover
     tracker: Tracker
     reporter: Reporter
-    window: Window = field(default_factory=Window)
+    since: Since = field(default_factory=Since)
 
     def run(self) -> bool:
         """Train to the last step. False where a stop was asked for first; the state is saved either way."""
@@ -61,7 +61,7 @@ class Loop:
             if self.negatives.stopping:
                 break
             self.step()
-        if self.window.results:
+        if self.since.results:
             self.record()
         self.save()
         self.world.barrier()  # torchrun ends all ranks soon after the first one leaves: not before it is saved
@@ -104,9 +104,9 @@ class Loop:
         examples = self.negatives.stream.take(self.state.cursor, count)
         mine = deal(examples, train.batch, train.accumulation, self.world.rank, size)
         in_batch = self.config.loss.in_batch or self.negatives.step is None
-        self.window.rate = learning_rate(self.state.step, train, self.state.adopted)
-        self.window.results.append(self.stepper.update(self.state.step, self.window.rate, mine, in_batch))
-        self.window.digest = _digest(examples, self.window.digest)
+        self.since.rate = learning_rate(self.state.step, train, self.state.adopted)
+        self.since.results.append(self.stepper.update(self.state.step, self.since.rate, mine, in_batch))
+        self.since.digest = _digest(examples, self.since.digest)
         self.state.step += 1
         self.state.cursor += count
         if self.state.step % train.log_every == 0 or self.state.step == train.steps:
@@ -114,7 +114,7 @@ class Loop:
 
     def record(self) -> None:
         """One line of metrics over the steps since the last one, averaged over the ranks."""
-        window, clocks, train = self.window, self.negatives.clocks, self.config.train
+        window, clocks, train = self.since, self.negatives.clocks, self.config.train
         seconds = time.monotonic() - window.began
         steps = len(window.results)
         names = list(window.results[0])
@@ -134,7 +134,7 @@ class Loop:
         self.tracker.record({"step": self.state.step, **averages, **shown, **others, **timings})
         self.reporter.update(self.state.step, step=self.state.step, total_steps=train.steps, **shown)
         clocks.waiting = clocks.adopting = self.handover.seconds = 0.0
-        self.window = Window()
+        self.since = Since()
 
     def finish(self) -> bool:
         """Hand over the last encoder and wait for its metrics. False where a stop was asked for first."""

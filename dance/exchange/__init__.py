@@ -34,9 +34,10 @@ them on sockets (``channel``) and a thread (``worker``).
 """
 
 from .hearing import Peer
+from .messages import START
 from .opening import open_publisher, open_subscriber
 from .patience import Patience, PeerLost
 from .publisher import Publisher
 from .subscriber import Subscriber
 
-__all__ = ["Patience", "Peer", "PeerLost", "Publisher", "Subscriber", "open_publisher", "open_subscriber"]
+__all__ = ["START", "Patience", "Peer", "PeerLost", "Publisher", "Subscriber", "open_publisher", "open_subscriber"]

@@ -23,6 +23,7 @@ VERSION = 1
 MAX_CHUNK = 64 << 20  # bytes that one Want may ask for
 _NAME = b"dance"
 MAGIC = _NAME + bytes([VERSION])
+START = "start"  # the phase of a role that was started and has not said yet what it holds
 _HEAD = len(MAGIC) + 4  # bytes before the body: magic, checksum
 
 Natural = Annotated[int, Meta(ge=0, le=1 << 62)]  # what a file offset can be

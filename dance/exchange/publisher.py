@@ -17,7 +17,7 @@ import msgspec
 from .. import artefact
 from ..paths import Kind
 from .door import Door
-from .messages import Announcement, Chunk, Offer, Want, encode
+from .messages import START, Announcement, Chunk, Offer, Want, encode
 from .transfer import serve
 
 READING_SECONDS = 60.0  # a step counts as being read for so long after the last request
@@ -56,7 +56,7 @@ class Publisher:
         self._check = check
         self._door = Door(run, kind)
         self._lock = threading.Lock()
-        self._state = Announcement(run=run, kind=kind, boot=time.time_ns(), sequence=0, phase="start")
+        self._state = Announcement(run=run, kind=kind, boot=time.time_ns(), sequence=0, phase=START)
         self._next_beat = -math.inf  # on the clock
         self._read_at: dict[int, float] = {}  # step -> monotonic seconds of the last request
 

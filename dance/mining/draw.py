@@ -55,7 +55,8 @@ def draw(
 
 def permutation(count: int, *key: int) -> NDArray[np.int64]:
     """A uniform order of 0 … count-1, fixed by the key alone."""
-    rng = np.random.Generator(np.random.PCG64(list(key)))
+    # The length too, since numpy fills short keys up with zeros.
+    rng = np.random.Generator(np.random.PCG64([len(key), *key]))
     return rng.permutation(count)
 
 

@@ -51,18 +51,24 @@ def form_groups(near: Rows, size: int, answers: Answers, seed: int, step: int) -
 def _group(first: np.int64, near: Rows, free: NDArray[np.bool_], size: int, answers: Answers, order: Rows) -> Rows:
     """The first pair and the nearest free ones; what stands in the way of a member comes last."""
     close = near[first][free[near[first]]]
-    if len(close) < size - 1:  # then any free pair
-        rest = _first_free(order, free, 3 * size)
-        close = np.concatenate([close, rest[~np.isin(rest, close)][: 2 * size]])
-    pairs = np.concatenate([[first], close])
-    apart = answers(pairs, pairs)
-    apart |= apart.T
-    chosen: list[int] = [0]
-    for place in range(1, len(pairs)):
-        if len(chosen) < size and not apart[place, chosen].any():
+    chosen, spare = _apart(np.append(first, close), size, answers)
+    if len(chosen) < size:  # then any free pair
+        rest = _first_free(order, free, len(close) + 2 * size)
+        pairs = np.concatenate([[first], close, rest[~np.isin(rest, close)]])
+        chosen, spare = _apart(pairs, size, answers)
+    return np.concatenate([chosen, spare])[:size]
+
+
+def _apart(pairs: Rows, size: int, answers: Answers) -> tuple[Rows, Rows]:
+    """The first ``size`` of them that oppose each other, and those that they left out on the way."""
+    against = answers(pairs, pairs)
+    against |= against.T
+    chosen: list[int] = []
+    for place in range(len(pairs)):
+        if len(chosen) < size and not against[place, chosen].any():
             chosen.append(place)
-    spare = [place for place in range(1, len(pairs)) if place not in chosen]
-    return pairs[(chosen + spare)[:size]]
+    spare = np.setdiff1d(np.arange(len(pairs)), chosen)
+    return pairs[chosen], pairs[spare]
 
 
 def _first_free(order: Rows, free: NDArray[np.bool_], count: int) -> Rows:

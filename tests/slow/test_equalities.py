@@ -36,6 +36,7 @@ SHAPES = {
     "shape, trainers",
     [
         ("maxp_dual", 2),
+        ("groups", 1),
         pytest.param("ann", 1, marks=pytest.mark.thorough),
         pytest.param("two_towers_mixed", 1, marks=pytest.mark.thorough),
         pytest.param("ann", 2, marks=pytest.mark.thorough),
@@ -65,7 +66,6 @@ def test_forty_steps_straight_equal_seventeen_and_a_resume(tmp_path, shape, trai
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "shape", ["maxp_dual", *(pytest.param(s, marks=pytest.mark.thorough) for s in SHAPES if s != "maxp_dual")]
 )

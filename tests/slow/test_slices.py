@@ -86,7 +86,6 @@ def test_the_last_encoder_is_scored_after_the_trainer_is_done(tmp_path: Path) ->
     lines = records(finished, "inferencer")
     assert scored(finished)[0]["step"] == 0 and scored(finished)[-1]["step"] == 40
     assert all("ndcg@10" not in line for line in lines if "turn" in line)
-    assert any("sample_ndcg@10" in line for line in lines) or len([line for line in lines if "turn" in line]) == 2
     best = msgspec.json.decode(finished.best.read_bytes())
     assert best["ndcg@10"] == max(line["ndcg@10"] for line in scored(finished))
     assert (finished.published("encoders", best["step"]) / "manifest.json").is_file()

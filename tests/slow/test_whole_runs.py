@@ -85,7 +85,7 @@ def test_dance_run_reports_refuses_resumes_and_evaluates(tmp_path):
     assert "resume=true" in again.communicate(timeout=60)[0] and again.returncode == 2
     status = command(tmp_path, "status", str(tmp_path / "run"))
     told = status.communicate(timeout=60)[0]
-    assert status.returncode == 0 and "40" in told
+    assert status.returncode == 0 and "checkpoint: step 40" in told
     scored = command(tmp_path, "evaluate", f"run={tmp_path / 'run'}", "step=40", "split=dev")
     told = scored.communicate(timeout=60)[0]
     assert scored.returncode == 0, told

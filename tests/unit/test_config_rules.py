@@ -51,7 +51,11 @@ SLICED = {"refresh": {"fraction": 0.05}, "evaluate": {"every": 10_000}}
         ({"filters": {"skip": 200}}, "filters.skip=200 leaves nothing"),
         ({"loss": DUAL, "negatives": {"queries_per_example": 21}}, "queries_per_example=21 exceeds negatives.sample"),
         ({"refresh": {"fraction": 0.05}}, "refresh.fraction=0.05 lets no refresh see.*set evaluate.every"),
-        ({"refresh": {"fraction": 0.8}}, "refresh.fraction=0.8 cuts no equal slices"),
+        (
+            {"negatives": {"queries_per_refresh": 0.4}},
+            "queries_per_refresh=0.4 does not .*: set it to 0.5 or 0.3333",
+        ),
+        ({"refresh": {"fraction": 0.8}}, "refresh.fraction=0.8 does not cut .*: set it to 1 or 0.5"),
         (
             {**SLICED, "refresh": {"fraction": 0.01}},
             "leaves 2 of negatives.topk=200 .* raise negatives.topk to 400, or refresh.fraction to 0.02",

@@ -68,7 +68,7 @@ def test_groups_are_closer_than_chance(home: Path) -> None:
 
     size = groups.positives.size
     others = [mean_score(np.random.default_rng(seed).permutation(size)) for seed in range(20)]
-    assert mean_score(np.arange(size)) > np.mean(others)
+    assert mean_score(np.arange(size)) > max(others)
 
 
 def test_the_chunk_nearest_to_the_query_stands_for_its_document() -> None:

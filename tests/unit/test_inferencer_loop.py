@@ -113,7 +113,7 @@ def test_an_encoder_is_held_until_it_is_scored(tmp_path: Path, monkeypatch: pyte
     made = loop(FakeContext(tmp_path), [0, 0, 0, 0, 0, 50, 100], LAST, monkeypatch)
     assert made.run()
     said: list[Any] = made.publisher.said  # type: ignore[union-attr]
-    by_done = {done: facts["holds"] for done, facts in said}  # the last words at each step
+    by_done = {done: facts["holds"] for done, facts in said if facts["phase"] == "wait"}  # the last words at each step
     assert by_done[0] == {0} and by_done[50] == {100}  # then it is the best
     assert (50, {0, 100}) in [(done, facts["holds"]) for done, facts in said] and said[-1][1]["holds"] == {100}
     assert said[-1][0] == 100 and made.subscriber.released[-1] == {100}  # type: ignore[union-attr]
@@ -190,6 +190,20 @@ def test_a_restart_scores_what_was_not_scored_if_it_is_still_there(tmp_path: Pat
     agenda = Passes(made)
     agenda.recall([*lines, {"step": 200, "turn": 3}])
     assert agenda.waiting == 200 and agenda.noted == 200
+
+
+def test_a_last_encoder_that_is_scored_but_not_mined_is_not_scored_again(tmp_path: Path) -> None:
+    made: Any = FakeContext(tmp_path, train={"steps": 200, "batch": 2})
+    agenda = Passes(made)
+    agenda.recall([{"step": 100, "turn": 2}, {"step": 100, "ndcg@10": 0.1}, {"step": 200, "ndcg@10": 0.2}])
+    assert not agenda.holds and not agenda.due(200)
+
+
+def test_the_encoder_at_work_is_held_while_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = loop(FakeContext(tmp_path, refresh={"fraction": 1.0}, evaluate={}), [0, 50, 100], LAST, monkeypatch)
+    assert made.run()
+    said: list[Any] = made.publisher.said  # type: ignore[union-attr]
+    assert [facts["holds"] for _, facts in said if facts["phase"].startswith("refresh")] == [{0}, {50}, {100}]
 
 
 def test_a_changed_fraction_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:

@@ -145,4 +145,5 @@ def test_priorities_spread_evenly_and_differ_by_purpose():
 def test_permutation_is_a_function_of_its_key():
     assert np.array_equal(permutation(50, 1, 2, 3), permutation(50, 1, 2, 3))
     assert not np.array_equal(permutation(50, 1, 2, 3), permutation(50, 1, 2, 4))
+    assert not np.array_equal(permutation(50, 1, 2), permutation(50, 1, 2, 0))
     assert sorted(permutation(50, 9).tolist()) == list(range(50))

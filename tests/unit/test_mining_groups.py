@@ -60,6 +60,18 @@ def test_pairs_that_answer_each_other_are_kept_apart():
     assert all(len({place % 12 for place in group}) == 4 for group in groups.tolist())
 
 
+def test_any_other_pair_goes_before_one_that_would_not_oppose():
+    """Each query has twenty positives, all of them near to it, so that its own pairs are its nearest."""
+    queries, positives = np.repeat(vectors(40), 20, axis=0), np.repeat(vectors(40), 20, axis=0)
+
+    def answers(a, b):
+        return a[:, None] // 20 == b[None, :] // 20
+
+    groups = form_groups(queries, positives, 8, answers, seed=1, step=0)
+    twice = [len({place // 20 for place in group}) < 8 for group in groups.tolist()]
+    assert not any(twice[:80]), "then pairs of few queries are left"
+
+
 def test_the_same_for_one_seed_and_step_and_another_for_others():
     made = [form_groups(vectors(30), vectors(30, seed=1), 3, own, s, t) for s, t in ((0, 0), (0, 0), (0, 1), (1, 0))]
     assert (made[0] == made[1]).all() and (made[0] != made[2]).any() and (made[0] != made[3]).any()

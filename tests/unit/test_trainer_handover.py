@@ -4,7 +4,7 @@ import torch
 
 from dance import artefact, paths
 from dance.config import Config, Train, from_plain
-from dance.exchange import Peer
+from dance.exchange import START, Peer
 from dance.learning import checkpoint, optim
 from dance.learning.checkpoint import LoopState
 from dance.paths import RunPaths, step_name
@@ -18,10 +18,10 @@ def encoders(run: RunPaths, *steps: int) -> None:
             (folder / "weights").write_text(str(step))
 
 
-def released(tmp_path, newest, holds=(), reading=(), keep=1) -> list[int]:
+def released(tmp_path, newest, holds=(), reading=(), keep=1, phase="refresh") -> list[int]:
     run = RunPaths(tmp_path)
     encoders(run, 0, 10, 20, 30, 40)
-    subscriber = FakeSubscriber([newest], Peer(last_seen=0.0, holds=frozenset(holds)))
+    subscriber = FakeSubscriber([newest], Peer(last_seen=0.0, holds=frozenset(holds), phase=phase))
     config = from_plain({"handover": {"every": 10, "keep": keep}})
     Handover(config, FakeWorld(), run, FakePublisher(reading=set(reading)), subscriber)._release_encoders()
     return paths.steps(run.encoders)
@@ -33,6 +33,17 @@ def test_no_encoder_goes_before_its_product_is_there(tmp_path):
 
 def test_encoders_behind_the_mark_go_but_for_the_best_and_what_is_being_read(tmp_path):
     assert released(tmp_path, 30, holds={10}, reading={0}) == [0, 10, 30, 40]
+
+
+def test_a_slow_inferencer_does_not_fill_the_disk(tmp_path):
+    """It skips to the newest when it is done with 10, so that 20 is of no use to it; it may just have taken 30."""
+    encoders(RunPaths(tmp_path), 50)
+    assert released(tmp_path, 0, holds={10}) == [0, 10, 30, 40, 50]
+    assert released(tmp_path / "first", None, holds={0}) == [0, 20, 30, 40]
+
+
+def test_what_a_restarted_inferencer_holds_is_not_known_before_it_says_so(tmp_path):
+    assert released(tmp_path, 30, phase=START) == [0, 10, 20, 30, 40]
 
 
 def test_keep_is_on_top_of_what_is_needed(tmp_path):
