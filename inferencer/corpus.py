@@ -75,13 +75,13 @@ class Corpus:
 
         nan for a document whose vectors are not here, -inf for row -1.
         """
-        return _known(self.world.maximum(self._here(vectors, documents)), documents)
+        return _nan_where_unknown(self.world.maximum(self._here(vectors, documents)), documents)
 
     def pair_scores(self, vectors: Vectors, places: Rows, documents: Rows) -> NDArray[np.float32]:
         """Scores [pairs] of vectors[places[i]] with documents[i], at every rank; otherwise as ``scores``."""
         parts = [slice(start, start + _PAIRS) for start in range(0, len(documents), _PAIRS)]
         scores = [self._here(vectors[places[part]], documents[part, None])[:, 0] for part in parts]
-        return _known(self.world.maximum(np.concatenate([np.empty(0, np.float32), *scores])), documents)
+        return _nan_where_unknown(self.world.maximum(np.concatenate([np.empty(0, np.float32), *scores])), documents)
 
     def _here(self, vectors: Vectors, documents: Rows) -> NDArray[np.float32]:
         """As ``scores``, by the vectors of this rank alone; -inf where it has none of a document."""
@@ -100,11 +100,11 @@ class Corpus:
         return Places.of(self.shard.rows)
 
 
-def joined(parts: Sequence[tuple[Rows, Vectors]], documents: int, chunks: int, world: World) -> Corpus:
+def in_memory(parts: Sequence[tuple[Rows, Vectors]], documents: int, chunks: int, world: World) -> Corpus:
     """What this rank kept, (rows [n], vectors [n, width]) each, as a corpus in memory, for look-ups."""
     rows, vectors = (np.concatenate(column) for column in zip(*parts))
     return Corpus(EmbeddingShard(vectors, rows, Path(), None, documents), documents, chunks, world)
 
 
-def _known(scores: NDArray[np.float32], documents: Rows) -> NDArray[np.float32]:
+def _nan_where_unknown(scores: NDArray[np.float32], documents: Rows) -> NDArray[np.float32]:
     return np.where(np.isneginf(scores) & (documents != NONE), np.float32(np.nan), scores)

@@ -55,7 +55,7 @@ class DocumentMiner:
                     searched["bm25"] = lexical_lists[part.start]
             with seconds.spent_on("mine"):
                 lists = sources.lists(queries[part], searched, step) if self.context.world.rank == to else {}
-                known = self._known(corpus, lists, vectors[part], to)
+                known = self._scores_of_others(corpus, lists, vectors[part], to)
                 if lists:
                     # What was drawn from another slice is not to be found in this one.
                     nearest = former if "ann" in lists and config.parts == 1 else None
@@ -117,7 +117,7 @@ class DocumentMiner:
         found = corpus.search(vectors, self.context.config.depth, to)
         return None if found is None else fold(found, place[which], found.rows.shape[1])[1]
 
-    def _known(
+    def _scores_of_others(
         self, corpus: Corpus, lists: dict[Source, Neighbours], vectors: NDArray[np.float32], to: int
     ) -> Neighbours | None:
         """Scores by the encoder of the candidates that no search by the encoder found; rows at rank ``to`` alone."""

@@ -27,7 +27,7 @@ from dance.search.merge import merge
 from dance.search.neighbours import Neighbours
 
 from .context import Context
-from .corpus import Corpus, joined
+from .corpus import Corpus, in_memory
 from .evaluate import judged, ranked
 from .vectors import Part, encode_corpus, encode_queries, gathered, load_encoder, make_room
 
@@ -80,7 +80,7 @@ class FullPass:
             which, vectors = corpus.held(held_out.documents)
             askers.append((held_out.documents[which], vectors))
             yield True
-        self.found = judged(context, found[0], joined(askers, len(held_out.documents), chunks, context.world), asked)
+        self.found = judged(context, found[0], in_memory(askers, len(held_out.documents), chunks, context.world), asked)
         self.through = True
 
     def _asked(self) -> np.ndarray:

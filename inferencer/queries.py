@@ -105,7 +105,7 @@ class QueryMiner:
                 lists = sources.lists(keys, searched, step)
                 # What was drawn from another slice is not to be found in this one.
                 former = sources.former if "ann" in lists and self.context.config.parts == 1 else None
-                known = _known(block, lists, asked, len(keys))
+                known = _scores_of_others(block, lists, asked, len(keys))
                 to_mine = Block(keys, lists, positives[block.part], former, known)
                 mined.append(mine(to_mine, self.judged, self.context.config, step))
             self.context.tell(block.part.stop)
@@ -139,7 +139,9 @@ class QueryMiner:
         return found
 
 
-def _known(block: Asking, lists: dict[Source, Neighbours], asked: Queries, documents: int) -> Neighbours | None:
+def _scores_of_others(
+    block: Asking, lists: dict[Source, Neighbours], asked: Queries, documents: int
+) -> Neighbours | None:
     """Scores by the encoder of the candidates that no search by the encoder found, nan without a vector."""
     others = [found.rows for source, found in lists.items() if source != "ann"]
     if not others:
