@@ -25,7 +25,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n auto --dist loadgroup
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m "slow and not thorough and not gpu"

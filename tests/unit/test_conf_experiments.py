@@ -13,6 +13,8 @@ from dance.config import Config, Sources
 from launch.compose import compose, compose_stages, differences
 from launch.overrides import CONF, choices, experiments
 
+pytestmark = pytest.mark.xdist_group("hydra")  # one process, which keeps what it has composed
+
 IN_STAGES = {"dance", "dance_small"}
 
 

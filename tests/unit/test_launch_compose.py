@@ -12,6 +12,8 @@ from dance.config import Config
 from launch import overrides
 from launch.compose import _model_path, compose, differences
 
+pytestmark = pytest.mark.xdist_group("hydra")  # one process, which keeps what it has composed
+
 
 @pytest.mark.parametrize(
     ("typed", "meant"),

@@ -16,6 +16,8 @@ from launch import prepare, stage_table, stages, status
 from launch.stages import Ended
 from tests.tiers import others_slow
 
+pytestmark = pytest.mark.xdist_group("hydra")  # one process, which keeps what it has composed
+
 NAMES = ["warmup", "ance", "normalise", "dual"]
 
 

@@ -12,6 +12,8 @@ from dance.config import Config, Model
 from launch import stages
 from launch.compose import compose, compose_stages
 
+pytestmark = pytest.mark.xdist_group("hydra")  # one process, which keeps what it has composed
+
 NAMES = ["warmup", "ance", "normalise", "dual"]
 
 

@@ -16,6 +16,7 @@ from launch import processes
 from launch.plan import RolePlan
 from launch.supervise import Outcome, supervise
 
+pytestmark = pytest.mark.slow
 SLEEP = "import time; time.sleep(60)"
 SAVES = "import signal, sys, time; signal.signal(15, lambda *a: sys.exit(143)); open(sys.argv[1], 'w'); time.sleep(60)"
 DEAF = "import signal, sys, time; signal.signal(15, signal.SIG_IGN); open(sys.argv[1], 'w'); time.sleep(60)"
