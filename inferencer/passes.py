@@ -148,6 +148,8 @@ class Passes:
             for step in refreshed:
                 if step > self.noted and self.due(step):
                     self.note(step)
+                    if self.waiting is None:
+                        log.info("step %d is not scored over the whole corpus: no pass follows any more", step)
         self.noted, *waiting = world.from_rank(np.array([self.noted, *self.holds]), 0).tolist()
         self.waiting = waiting[0] if waiting else None
         if waiting and world.agree_min([int(self.context.paths.held("encoders", waiting[0]) is not None)]) == [0]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from .preparing import Teller
 from .report import best_step
 
 _METRICS = "metrics.json"
+_THREADS = "launch.threads"
 _OWN = ("run", "step", "split", "out")
 
 
@@ -36,9 +38,16 @@ def main(arguments: Sequence[str]) -> int:
         _refuse_mistyped(argument.partition("=")[0])
     if "run" in own and others:
         raise ValueError(f"run={own['run']} brings its own settings: leave out {' '.join(others)}")
+    _use_threads(next((value for key, _, value in (a.partition("=") for a in others) if key == _THREADS), None))
     if "step" in own and "run" not in own:
         raise ValueError(f"step={own['step']} is a step of a run: add run=FOLDER")
     return _of_run(own) if "run" in own else _of_settings(compose([*_whole(others), *others]), own)
+
+
+def _use_threads(count: str | int | None) -> None:
+    """Before torch and Faiss are imported, which read it once; all cores where nobody says."""
+    if str(count).isdigit():
+        os.environ["OMP_NUM_THREADS"] = str(count)
 
 
 def _refuse_mistyped(key: str) -> None:
@@ -51,6 +60,7 @@ def _refuse_mistyped(key: str) -> None:
 def _of_run(own: dict[str, str]) -> int:
     run = stages.last(RunPaths(Path(own["run"]).expanduser().resolve()))
     config = schema.read(run.config)
+    _use_threads(config.launch.threads)
     step = _step(run, own.get("step"))
     folder = run.held("encoders", step)
     if folder is None:

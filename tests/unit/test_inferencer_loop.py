@@ -192,6 +192,15 @@ def test_a_restart_scores_what_was_not_scored_if_it_is_still_there(tmp_path: Pat
     assert agenda.waiting == 200 and agenda.noted == 200
 
 
+def test_an_encoder_that_no_pass_will_score_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """refresh.fraction was raised to 1 on resume."""
+    made: Any = FakeContext(tmp_path, refresh={"fraction": 1.0}, train={"steps": 900, "batch": 2})
+    agenda = Passes(made)
+    with caplog.at_level("INFO"):
+        agenda.recall([{"step": 0, "ndcg@10": 0.1}, {"step": 50, "turn": 1}, {"step": 100, "turn": 2}])
+    assert "step 100 is not scored" in caplog.text and not agenda.holds
+
+
 def test_a_last_encoder_that_is_scored_but_not_mined_is_not_scored_again(tmp_path: Path) -> None:
     made: Any = FakeContext(tmp_path, train={"steps": 200, "batch": 2})
     agenda = Passes(made)

@@ -1,5 +1,7 @@
 """`dance evaluate` takes encoder and text as they are, and scores nothing that is random."""
 
+import os
+
 import pytest
 
 from dance import config
@@ -47,6 +49,14 @@ def test_a_mistyped_setting_is_still_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="did you mean model.pooling"):
         evaluate.main(["model.poolin=cls"])
+
+
+def test_threads_are_those_of_the_settings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    with pytest.raises(ValueError, match="did you mean"):
+        evaluate.main(["launch.threads=3", "model.poolin=cls"])
+    assert os.environ["OMP_NUM_THREADS"] == "3"
 
 
 def test_what_was_measured_before_keeps_its_place(tmp_path):
