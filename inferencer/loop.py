@@ -174,10 +174,10 @@ class Loop:
 
     def refresh(self, step: int) -> bool:
         """False where a stop was asked for in the middle: nothing of it is kept."""
-        self.announce(f"refresh of step {step}", at_work=step)
         due, first = self.passes.due(step), self.config.schedule == "sync" or step == self.config.train.steps
         if first and not self._scored(step):
             return False
+        self.announce(f"refresh of step {step}", at_work=step)
         try:
             record = self.refresher.refresh(step, self.turn, due)
         except Interrupted:

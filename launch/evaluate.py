@@ -25,20 +25,20 @@ from .preparing import Teller
 from .report import best_step
 
 _METRICS = "metrics.json"
-_THREADS = "launch.threads"
 _OWN = ("run", "step", "split", "out")
 
 
 def main(arguments: Sequence[str]) -> int:
     """0 when scored. Raises ValueError for bad input."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    own = {key: value for key, _, value in (a.partition("=") for a in arguments) if key in _OWN}
+    given = dict(argument.partition("=")[::2] for argument in arguments)
+    own = {key: value for key, value in given.items() if key in _OWN}
     others = [argument for argument in arguments if argument.partition("=")[0] not in _OWN]
     for argument in others:
         _refuse_mistyped(argument.partition("=")[0])
     if "run" in own and others:
         raise ValueError(f"run={own['run']} brings its own settings: leave out {' '.join(others)}")
-    _use_threads(next((value for key, _, value in (a.partition("=") for a in others) if key == _THREADS), None))
+    _use_threads(given.get("launch.threads"))
     if "step" in own and "run" not in own:
         raise ValueError(f"step={own['step']} is a step of a run: add run=FOLDER")
     return _of_run(own) if "run" in own else _of_settings(compose([*_whole(others), *others]), own)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from dance import config
 from dance.exchange import Peer
+from dance.paths import RunPaths
 
 
 @dataclass
@@ -56,3 +60,16 @@ class FakePublisher:
 @dataclass
 class FakeStop:
     requested: bool = False
+
+
+class FakeContext:
+    def __init__(self, folder: Path, **groups: Any) -> None:
+        plain: dict[str, Any] = {
+            "train": {"steps": 100, "batch": 2},
+            "handover": {"every": 50},
+            "refresh": {"fraction": 0.25},
+            "evaluate": {"every": 100},
+        }
+        self.config = config.from_plain(plain | groups)
+        self.world, self.paths = FakeWorld(), RunPaths(folder)
+        self.events: list[str] = []

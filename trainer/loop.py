@@ -114,11 +114,11 @@ class Loop:
 
     def record(self) -> None:
         """One line of metrics over the steps since the last one, averaged over the ranks."""
-        window, clocks, train = self.since, self.negatives.clocks, self.config.train
-        seconds = time.monotonic() - window.began
-        steps = len(window.results)
-        names = list(window.results[0])
-        means = self.world.mean([sum(result[name] for result in window.results) / steps for name in names])
+        since, clocks, train = self.since, self.negatives.clocks, self.config.train
+        seconds = time.monotonic() - since.began
+        steps = len(since.results)
+        names = list(since.results[0])
+        means = self.world.mean([sum(result[name] for result in since.results) / steps for name in names])
         averages = dict(zip(names, means))
         rate = steps * train.batch * train.accumulation * self.world.size / seconds
         shown = {
@@ -130,7 +130,7 @@ class Loop:
         }
         held = {"wait_seconds": clocks.waiting, "adopt_seconds": clocks.adopting}
         timings = {**held, "handover_seconds": self.handover.seconds, "seconds": seconds}
-        others = {"learning_rate": window.rate, "examples_digest": window.digest}
+        others = {"learning_rate": since.rate, "examples_digest": since.digest}
         self.tracker.record({"step": self.state.step, **averages, **shown, **others, **timings})
         self.reporter.update(self.state.step, step=self.state.step, total_steps=train.steps, **shown)
         clocks.waiting = clocks.adopting = self.handover.seconds = 0.0

@@ -28,9 +28,9 @@ _AHEAD = 16  # pairs of the order looked at at first, per free one that is looke
 def form_groups(near: Rows, size: int, answers: Answers, seed: int, step: int) -> Rows:
     """Places of the pairs, [groups, size], -1 after the last; only the last group can be short.
 
-    near: [pairs, neighbours] places of the pairs whose positives are nearest to each one's query, REACH
-    of them per member. Pairs that ``answers`` says would not oppose each
-    other are kept apart as long as there are others. Raises ValueError for a size under 2.
+    near: [pairs, neighbours] places of the pairs whose positives are nearest to each one's query, REACH of
+    them per member. Pairs that ``answers`` says would not oppose each other are kept apart as long as there
+    are others. Raises ValueError for a size under 2.
     """
     if size < 2:
         raise ValueError(f"a group of {size} pair opposes nothing: at least 2")
