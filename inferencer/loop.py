@@ -175,7 +175,7 @@ class Loop:
     def refresh(self, step: int) -> bool:
         """False where a stop was asked for in the middle: nothing of it is kept."""
         due, first = self.passes.due(step), self.config.schedule == "sync" or step == self.config.train.steps
-        if first and not self._scored(step):
+        if first and not self._scored(step, due):
             return False
         self.announce(f"refresh of step {step}", at_work=step)
         try:
@@ -188,9 +188,9 @@ class Loop:
         self._keep(record)
         return True
 
-    def _scored(self, step: int) -> bool:
+    def _scored(self, step: int, due: bool) -> bool:
         """A full pass before the negatives, which may tell the Trainer that all is done. False where a stop came."""
-        if self.passes.due(step):
+        if due:
             self.passes.note(step)
             self.announce(f"evaluation of step {step}")
         while self.passes.holds:
