@@ -16,6 +16,7 @@ import msgspec
 
 from dance import config as schema
 from dance.config import Config
+from dance.errors import first_line
 from dance.location import PACKAGE
 from dance.paths import RunPaths
 
@@ -158,11 +159,7 @@ def _composed(primary: str, nodes: bytes, arguments: tuple[str, ...]) -> bytes:
             composed = hydra_compose(primary, list(arguments))
         return msgspec.json.encode(OmegaConf.to_container(composed, resolve=True))
     except (HydraException, OmegaConfBaseException) as error:
-        raise ValueError(f"settings: {_first_line(error)} (given: {' '.join(arguments)})") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+        raise ValueError(f"settings: {first_line(error)} (given: {' '.join(arguments)})") from None
 
 
 def flat(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Literal
 import tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from ..errors import first_line
 from ..location import resolve_model
 from . import chunking, fields
 from .fields import Template
@@ -232,8 +233,3 @@ def _frame(fast: tokenizers.Tokenizer, separator: int) -> fields.Frame:
     single = fast.encode("a")
     text = [at for at, special in enumerate(single.special_tokens_mask) if not special]
     return fields.Frame(single.ids[: text[0]], separator, single.ids[text[-1] + 1 :])
-
-
-def first_line(error: BaseException) -> str:
-    """What a library's error says, for one of ours."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

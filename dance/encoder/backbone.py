@@ -13,7 +13,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import logging as chatter
 
-from ..corpus.tokenizer import first_line
+from ..errors import first_line
 
 _HUB_SECONDS = 10.0
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PretrainedConfig
 
 from .. import artefact, config
-from ..corpus.tokenizer import first_line
+from ..errors import first_line
 from . import backbone as backbones
 from . import files
 from .model import Encoder, EncoderSettings
