@@ -4,8 +4,8 @@
     [g4 g4 g4|g1 g1  a| b] [g0 g0 g0|g4 g4 g4| c]     two groups of three in a batch of seven
 
 Every ``batch`` places of the stream are one micro-batch of one rank: whole groups first, then ordinary
-pairs. The groups come in passes of their own, each once per pass; a group that is not full (g1) has its
-places filled by ordinary pairs (a), which go on through their own passes wherever they are called.
+pairs. The groups come in epochs of their own, each once per epoch; a group that is not full (g1) has its
+places filled by ordinary pairs (a), which go on through their own epochs wherever they are called.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Grouped:
         self.filled = usable[kept].sum(axis=1)  # [groups] pairs in front
         self.size, self.batch = groups.size, grouping.batch
         self.per_batch = grouping.groups(groups.size)
-        self.passes = Chain(len(kept), (seed, step + 1), (_GROUPS,))
+        self.epochs = Chain(len(kept), (seed, step + 1), (_GROUPS,))
 
     def locate(self, places: Rows) -> tuple[Rows, Rows, Rows, Rows]:
-        """(group or -1, pass over the groups, member of the group, place in the chain of ordinary pairs).
+        """(group or -1, epoch over the groups, member of the group, place in the chain of ordinary pairs).
 
         [places] each; the last counts where there is no group, the others where there is one.
         """
@@ -62,19 +62,19 @@ class Grouped:
         number, member = np.divmod(slot, self.size)
         number = np.minimum(number, self.per_batch)  # whatever comes after the groups of the micro-batch
         nth = micro * self.per_batch + number  # group of the chain, or the first one of the next micro-batch
-        group, turn = self.passes.at(nth)
+        group, epoch = self.epochs.at(nth)
         grouped = number < self.per_batch
         rest = self.batch - self.per_batch * self.size
         before = micro * rest + self._filling(nth)  # [places] ordinary pairs in front of the group
         within = np.where(grouped, member - self.filled[group], slot - self.per_batch * self.size)
-        return np.where(grouped & (member < self.filled[group]), group, -1), turn, member, before + within
+        return np.where(grouped & (member < self.filled[group]), group, -1), epoch, member, before + within
 
     def _filling(self, nth: Rows) -> Rows:
         """Places left in the groups before the n-th of the chain. [n] -> [n]"""
-        turn, place = np.divmod(nth, self.passes.count)
-        per_pass = self.passes.count * self.size - int(self.filled.sum())
-        return turn * per_pass + self.passes.pick(turn, place, self._left_before)
+        epoch, place = np.divmod(nth, self.epochs.count)
+        per_epoch = self.epochs.count * self.size - int(self.filled.sum())
+        return epoch * per_epoch + self.epochs.pick(epoch, place, self._left_before)
 
     def _left_before(self, number: int) -> Rows:
-        left = self.size - self.filled[self.passes.order(number)]  # [groups]
+        left = self.size - self.filled[self.epochs.order(number)]  # [groups]
         return np.cumsum(left) - left

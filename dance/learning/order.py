@@ -1,12 +1,12 @@
 """Which example comes when: an endless stream that a single integer can resume.
 
-The stream is a chain of passes. A pass is a permutation of all (query, positive) pairs, seeded by
-(seed, step of the negatives, pass), so the examples of one pair are about a pass apart and those of
-one query scattered; in pass p a pair takes its p-th set of negatives, and for the dual task of negative
+The stream is a chain of epochs. An epoch is a permutation of all (query, positive) pairs, seeded by
+(seed, step of the negatives, epoch), so the examples of one pair are about an epoch apart and those of
+one query scattered; in epoch p a pair takes its p-th set of negatives, and for the dual task of negative
 queries. An optimizer step takes the next examples of the stream and deals them to micro-batches and
 ranks, so that all ranks always have equally many and none are dropped.
 
-With ``batches.how=hard_groups`` micro-batches consist of groups of close pairs, which have passes of
+With ``batches.how=hard_groups`` micro-batches consist of groups of close pairs, which have epochs of
 their own, and of ordinary pairs: see ``grouped``.
 """
 
@@ -52,7 +52,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         # The key is offset by one because a seed holds no negative numbers.
-        self._passes = Chain(len(self.queries), (self.seed, self.step + 1))
+        self._epochs = Chain(len(self.queries), (self.seed, self.step + 1))
 
     @classmethod
     def over(
@@ -88,28 +88,28 @@ class Stream:
         return COLD if self.table is None else self.table.step
 
     def take(self, start: int, count: int) -> Examples:
-        """Examples ``start`` to ``start + count`` of the stream, across passes."""
-        queries, positives, turn = self._pairs(np.arange(start, start + count))
+        """Examples ``start`` to ``start + count`` of the stream, across epochs."""
+        queries, positives, epoch = self._pairs(np.arange(start, start + count))
         negatives = query_negatives = np.empty((count, 0), dtype=np.int64)
         if self.table is not None and self.per_example:
-            negatives = self.table.documents.take(queries, turn, self.per_example)
+            negatives = self.table.documents.take(queries, epoch, self.per_example)
         if self.table is not None and self.queries_per_example:
-            query_negatives = _negative_queries(self.table).take(positives, turn, self.queries_per_example)
+            query_negatives = _negative_queries(self.table).take(positives, epoch, self.queries_per_example)
         return Examples(queries, positives, negatives, query_negatives)
 
     def _pairs(self, places: Rows) -> tuple[Rows, Rows, Rows]:
-        """(query, positive, pass) at each place of the stream. [n] each"""
+        """(query, positive, epoch) at each place of the stream. [n] each"""
         if self.grouped is None:
             return self._ordinary(places)
-        group, turn, member, place = self.grouped.locate(places)
+        group, epoch, member, place = self.grouped.locate(places)
         ordinary = group < 0
         queries, positives = self.grouped.queries[group, member], self.grouped.positives[group, member]
-        queries[ordinary], positives[ordinary], turn[ordinary] = self._ordinary(place[ordinary])
-        return queries, positives, turn
+        queries[ordinary], positives[ordinary], epoch[ordinary] = self._ordinary(place[ordinary])
+        return queries, positives, epoch
 
     def _ordinary(self, places: Rows) -> tuple[Rows, Rows, Rows]:
-        pair, turn = self._passes.at(places)
-        return self.queries[pair], self.positives[pair], turn
+        pair, epoch = self._epochs.at(places)
+        return self.queries[pair], self.positives[pair], epoch
 
     def _grouped(self, groups: Groups, grouping: Grouping) -> Grouped | None:
         """None where no group has a pair that serves: then all are ordinary."""

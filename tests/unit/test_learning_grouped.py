@@ -1,4 +1,4 @@
-"""Micro-batches of groups: whole, shared as set, each group once per pass, the same however they are cut."""
+"""Micro-batches of groups: whole, shared as set, each group once per epoch, the same however they are cut."""
 
 import numpy as np
 import pytest
@@ -75,12 +75,12 @@ def test_every_micro_batch_of_every_rank_holds_whole_groups(setup, ranks, accumu
 
 @settings(deadline=None)
 @given(setups())
-def test_every_group_comes_once_per_pass_and_what_cannot_serve_never_comes(setup):
+def test_every_group_comes_once_per_epoch_and_what_cannot_serve_never_comes(setup):
     stream, groups, grouping = setup
     size = stream.table.groups.size
     per_batch = grouping.groups(size)
-    passes = 3
-    micro_batches = -(-passes * len(groups) // per_batch)
+    epochs = 3
+    micro_batches = -(-epochs * len(groups) // per_batch)
     examples = stream.take(0, micro_batches * grouping.batch)
     assert np.array_equal(examples.positives, examples.queries + 100)
     usable = frozenset().union(*groups)
@@ -96,10 +96,10 @@ def test_every_group_comes_once_per_pass_and_what_cannot_serve_never_comes(setup
             chain.append(group)
             rest += places[len(group) :]
         rest += micro[per_batch * size :]
-    for number in range(passes):
+    for number in range(epochs):
         one = chain[number * len(groups) : (number + 1) * len(groups)]
         assert sorted(map(sorted, one)) == sorted(map(sorted, groups))
-    # Ordinary pairs go through their own passes, wherever they are called.
+    # Ordinary pairs go through their own epochs, wherever they are called.
     for start in range(0, len(rest), len(usable)):
         one = rest[start : start + len(usable)]
         assert len(set(one)) == len(one)
@@ -117,7 +117,7 @@ def test_any_cut_gives_the_same_examples(setup, start, cut):
         assert np.array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in parts[::-1]]))
 
 
-def test_grouped_pairs_take_their_negatives_from_the_table_and_move_on_with_every_pass():
+def test_grouped_pairs_take_their_negatives_from_the_table_and_move_on_with_every_epoch():
     stream, _ = stream_of(12, 4, Grouping(4, 1.0))
     used = {query: [] for query in range(12)}
     for start in (0, 12, 24):
@@ -128,7 +128,7 @@ def test_grouped_pairs_take_their_negatives_from_the_table_and_move_on_with_ever
     assert all(sorted(rows) == list(range(1000 + 3 * q, 1003 + 3 * q)) for q, rows in used.items())
 
 
-def test_the_order_of_groups_differs_between_passes_and_tables_but_not_between_runs():
+def test_the_order_of_groups_differs_between_epochs_and_tables_but_not_between_runs():
     first, other, again = (stream_of(64, 4, Grouping(8, 1.0), step=step)[0] for step in (0, 50, 0))
     assert not np.array_equal(first.take(0, 64).queries, first.take(64, 64).queries)
     assert not np.array_equal(first.take(0, 64).queries, other.take(0, 64).queries)

@@ -41,7 +41,7 @@ def test_stream_is_the_same_however_it_is_cut(pairs, k, k_queries, seed, cut):
         assert np.array_equal(getattr(whole, name), np.concatenate([getattr(first, name), getattr(rest, name)]))
 
 
-def test_every_pass_has_each_pair_once_and_moves_on_through_the_negatives():
+def test_every_epoch_has_each_pair_once_and_moves_on_through_the_negatives():
     table = table_for(range(10), 4, queries=drawn(range(10), 2, start=5000))
     stream = Stream.over(diagonal(10), table, 2, 1, seed=3)
     used, used_queries = {q: [] for q in range(10)}, {q: [] for q in range(10)}
@@ -66,7 +66,7 @@ def test_negative_queries_are_those_of_the_positive_document():
     assert set(examples.negatives[examples.queries == 0].ravel().tolist()) == {1000}
 
 
-def test_r03_order_differs_between_passes_and_tables_but_not_between_runs():
+def test_r03_order_differs_between_epochs_and_tables_but_not_between_runs():
     first = Stream.over(diagonal(64), table_for(range(64), 1), 1, 0, 3)
     other = Stream.over(diagonal(64), table_for(range(64), 1, step=50), 1, 0, 3)
     again = Stream.over(diagonal(64), table_for(range(64), 1), 1, 0, 3)
