@@ -86,15 +86,14 @@ def needed_bytes(config: Config, weights: int, width: int, vectors: int, queries
     ``ranked``: lines of the run files of one evaluation; those of all evaluations are kept.
     """
     train, negatives = config.train, config.negatives
-    held = 4 if config.parts == 1 else 6  # in use, at work, the best, being written; two wait for a full pass
-    encoders = weights * (_kept(config.handover.keep, train.steps // config.handover.every) + held)
-    checkpoints = _STATES * weights * (_kept(config.checkpoint.keep, train.steps // config.checkpoint.every) + 1)
+    checkpoints = _kept(config.checkpoint.keep, train.steps // config.checkpoint.every)
+    states = _STATES * weights * (checkpoints + 1)  # one is being written
     embeddings = vectors * width * _FLOAT
     directions = 2 if config.loss.dual_weight else 1
     tables = 3 * directions * queries * negatives.sample * (8 + _FLOAT)
     every = config.evaluate.every or config.handover.every
     evaluations = 2 if config.schedule == "static" else 1 + train.steps // every
-    return encoders + checkpoints + embeddings + tables + _LINE * ranked * evaluations
+    return weights * _encoders(config, checkpoints) + states + embeddings + tables + _LINE * ranked * evaluations
 
 
 def text_bytes(config: Config) -> int:
@@ -120,6 +119,14 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def _encoders(config: Config, checkpoints: int) -> int:
+    """Encoders at one time at most: the newest, one of each checkpoint, and those that the roles hold."""
+    made = config.train.steps // config.handover.every
+    newest = max(_kept(config.handover.keep, made), 3)  # the Trainer lets go of none that may just be taken up
+    held = 4 if config.parts == 1 else 6  # done with, at work, the best, being written; two wait for a full pass
+    return min(newest + checkpoints + held, made + 1)
 
 
 def _kept(keep: int | None, made: int) -> int:

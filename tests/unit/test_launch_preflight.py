@@ -78,10 +78,10 @@ def test_room_on_disk_counts_what_is_kept() -> None:
     all_kept = msgspec.structs.replace(
         few, handover=Handover(every=10, keep=None), checkpoint=Checkpoint(every=10, keep=-1)
     )
-    assert preflight.needed_bytes(few, weights=1000, width=0, vectors=0, queries=0) == 1000 * 6 + 3000 * 2
-    assert preflight.needed_bytes(all_kept, 1000, 0, 0, 0) == 1000 * 15 + 3000 * 12
+    assert preflight.needed_bytes(few, weights=1000, width=0, vectors=0, queries=0) == 1000 * 8 + 3000 * 2
+    assert preflight.needed_bytes(all_kept, 1000, 0, 0, 0) == 1000 * 11 + 3000 * 12
     sliced = msgspec.structs.replace(few, refresh=Refresh(fraction=0.5))
-    assert preflight.needed_bytes(sliced, 1000, 0, 0, 0) == 1000 * 8 + 3000 * 2, "two wait to be scored"
+    assert preflight.needed_bytes(sliced, 1000, 0, 0, 0) == 1000 * 10 + 3000 * 2, "two wait to be scored"
     table = preflight.needed_bytes(few, 0, width=10, vectors=7, queries=5)
     assert table == 7 * 10 * 4 + 3 * 5 * few.negatives.sample * 12
 
