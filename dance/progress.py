@@ -5,6 +5,7 @@ Written by rank 0 of the role, whole, at most twice a second; absent values do n
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -15,6 +16,8 @@ import msgspec
 
 from .artefact import replace_file
 from .paths import Role
+
+log = logging.getLogger(__name__)
 
 
 class Progress(msgspec.Struct, kw_only=True):
@@ -52,7 +55,7 @@ class Reporter:
         self._path = path
         self._active = active
         self._now = Progress(role=role, phase="start", host=socket.gethostname(), pid=os.getpid())
-        self._written = 0.0
+        self._written, self._warned = 0.0, False
         self._first = 0  # done when the phase began
         path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -80,7 +83,12 @@ class Reporter:
         if not self._active:
             return
         self._now.updated_at = self._written = time.time()
-        replace_file(self._path, msgspec.json.encode(self._now))
+        try:
+            replace_file(self._path, msgspec.json.encode(self._now))
+        except OSError as error:  # a view of the run, which must not cost the run
+            if not self._warned:
+                log.warning("what this role is doing is not shown any more: %s", error)
+            self._warned = True
 
 
 def read(path: Path) -> Progress | None:

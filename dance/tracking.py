@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +20,12 @@ log = logging.getLogger(__name__)
 
 
 class Tracker:
-    """A sink that cannot be opened stops the start; one that fails later only warns, once."""
+    """A sink that cannot be opened stops the start; one that fails later only warns, once until it works again."""
 
     def __init__(self, path: Path, tensorboard: Path, active: bool) -> None:
         self._path = path
         self._writer: SummaryWriter | None = None
-        self._active = active
+        self._active, self._failed = active, False
         if active:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -40,9 +43,11 @@ class Tracker:
             for key, value in scalars.items():
                 if key != "step" and self._writer is not None and not isinstance(value, list):
                     self._writer.add_scalar(key, value, scalars["step"])
+            self._failed = False
         except OSError as error:
-            log.warning("metrics are no longer written: %s", error)
-            self._active = False
+            if not self._failed:
+                log.warning("metrics of step %s could not be written, later ones are tried: %s", scalars["step"], error)
+            self._failed = True
 
     def close(self) -> None:
         if self._writer is not None:
@@ -50,22 +55,41 @@ class Tracker:
 
 
 def append_line(path: Path, record: dict[str, Any]) -> None:
-    """One JSON line, in one write, so that a kill leaves whole lines."""
-    with path.open("ab") as file:
-        file.write(msgspec.json.encode(record) + b"\n")
+    """One JSON line, in one write, so that a kill leaves whole lines. Raises OSError, and takes back a part."""
+    line = msgspec.json.encode(record) + b"\n"
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        if file.write(line) != len(line):
+            file.truncate(before)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def note(path: Path, record: dict[str, Any]) -> None:
+    """A line that nothing depends on: a full disk costs the line, not the run."""
+    try:
+        append_line(path, record)
+    except OSError as error:
+        log.warning("not noted: %s (%s)", record, error)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All records; a last line cut short by a kill is left out. [] where there is no file."""
-    if not path.is_file():
-        return []
-    raw = path.read_bytes()
-    return [msgspec.json.decode(line) for line in raw[: raw.rfind(b"\n") + 1].splitlines()]
+    """All whole records; [] where there is no file."""
+    return whole(path.read_bytes().splitlines()) if path.is_file() else []
+
+
+def whole(lines: Iterable[bytes | str]) -> list[dict[str, Any]]:
+    """The records of these lines, without what a kill or a lost power supply cut short."""
+    records = []
+    for line in lines:
+        try:
+            records.append(msgspec.json.decode(line, type=dict[str, Any]))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return records
 
 
 def forget_after(path: Path, step: int, key: str = "step") -> None:
-    """Drop the records of steps, counted by ``key``, that a resume will repeat."""
-    records = read_lines(path)
-    kept = [record for record in records if record[key] <= step]
-    if len(kept) != len(records):
-        replace_file(path, b"".join(msgspec.json.encode(record) + b"\n" for record in kept))
+    """Drop the records of steps, counted by ``key``, that a resume will repeat, and lines that are not whole."""
+    kept = b"".join(msgspec.json.encode(record) + b"\n" for record in read_lines(path) if record[key] <= step)
+    if path.is_file() and path.read_bytes() != kept:
+        replace_file(path, kept)

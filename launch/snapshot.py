@@ -54,8 +54,7 @@ def _read(path: Path, since: float, damaged: list[Path]) -> Progress | None:
 
 def _seconds_per_step(paths: RunPaths) -> float | None:
     """Wall time per step over the last records, waits included."""
-    whole = [line for line in tail(paths.metrics("trainer"))[-12:] if line.startswith("{") and line.endswith("}")]
-    records = [msgspec.json.decode(line) for line in whole]
+    records = tracking.whole(tail(paths.metrics("trainer"))[-12:])
     if len(records) < 2:
         return None
     steps = records[-1]["step"] - records[0]["step"]

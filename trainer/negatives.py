@@ -16,7 +16,7 @@ from dance.mining.table import NegativesTable
 from dance.paths import RunPaths
 from dance.progress import Reporter
 from dance.stopping import Stop
-from dance.tracking import append_line
+from dance.tracking import note
 from dance.world import World
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class Negatives:
         began = time.monotonic()
         self._open(newest)
         if self.world.leads:
-            append_line(self.paths.journal, {"step": step, "negatives_step": newest})
+            note(self.paths.journal, {"step": step, "negatives_step": newest})
         self.clocks.adopting += time.monotonic() - began
         log.info("step %d: negatives of step %d adopted", step, newest)
         return True

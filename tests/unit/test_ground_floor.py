@@ -1,4 +1,4 @@
-"""Artefacts, paths, tracking, progress, stopping, configuration: what everything stands on."""
+"""Artefacts, paths, stopping, configuration: what everything stands on."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from dance import arrays, artefact, paths, progress, stopping, tracking
+from dance import arrays, artefact, paths, stopping
 from dance.location import resolve_model
 
 ROOT = Path(__file__).parents[2]
@@ -119,44 +119,6 @@ def test_held_finds_what_was_published_here_or_received(tmp_path):
     assert run.held("negatives", 3) == run.published("negatives", 3)
     publish(run.received("negatives", 3))  # fetched because what lies here was not what was announced
     assert run.held("negatives", 3) == run.received("negatives", 3)
-
-
-# -- tracking and progress ----------------------------------------------------------------------
-
-
-def test_records_survive_a_cut_line_and_a_resume_forgets_the_future(tmp_path):
-    path = tmp_path / "m.jsonl"
-    for step in (1, 2, 3):
-        tracking.append_line(path, {"step": step})
-    with path.open("a") as file:
-        file.write('{"step": 4, "lo')
-    assert [record["step"] for record in tracking.read_lines(path)] == [1, 2, 3]
-    tracking.forget_after(path, 2)
-    tracking.append_line(path, {"step": 3})
-    assert [record["step"] for record in tracking.read_lines(path)] == [1, 2, 3]
-    assert tracking.read_lines(tmp_path / "absent") == []
-
-
-def test_tracker_writes_both_sinks_and_stays_silent_off_rank_0(tmp_path):
-    tracker = tracking.Tracker(tmp_path / "metrics" / "trainer.jsonl", tmp_path / "tb", active=True)
-    tracker.record({"step": 1, "loss": 0.5, "staleness": None, "gaps": [1, 2]})
-    tracker.close()
-    assert tracking.read_lines(tmp_path / "metrics" / "trainer.jsonl") == [{"step": 1, "loss": 0.5, "gaps": [1, 2]}]
-    assert list((tmp_path / "tb" / "trainer").glob("events*"))
-    tracking.Tracker(tmp_path / "other" / "x.jsonl", tmp_path / "tb", active=False).record({"step": 1})
-    assert not (tmp_path / "other").exists()
-
-
-def test_progress_counts_its_rate_from_where_the_phase_began(tmp_path):
-    reporter = progress.Reporter("trainer", tmp_path / "status" / "trainer.json", active=True)
-    reporter.begin("train", 100, "steps", done=50, step=50)
-    seen = progress.read(tmp_path / "status" / "trainer.json")
-    assert seen.phase == "train" and seen.done == 50 and seen.per_second is None and seen.seconds_left is None
-    time.sleep(0.6)
-    reporter.update(60)
-    seen = progress.read(tmp_path / "status" / "trainer.json")
-    assert 0 < seen.per_second <= 10 / 0.6 and seen.seconds_left == pytest.approx(40 / seen.per_second)
-    assert progress.read(tmp_path / "absent.json") is None
 
 
 # -- stopping -----------------------------------------------------------------------------------
