@@ -101,7 +101,7 @@ class Launch(Section, frozen=True):
     inferencer_processes: Count | None = None
     # Threads per process; null divides the cores so that nothing oversubscribes.
     threads: Count | None = None
-    # Seconds between SIGTERM and SIGKILL when a run is stopped.
+    # Seconds that a role has to save and leave, when the run is stopped or the other role has failed.
     grace_seconds: Seconds = 60.0
     # Seconds that a rank waits in a collective before it is an error.
     collective_timeout_seconds: Seconds = 1800.0

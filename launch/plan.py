@@ -17,8 +17,8 @@ from dance.paths import Role, RunPaths
 from .machine import Machine
 
 ROLES: tuple[Role, ...] = ("trainer", "inferencer")
-# Seconds that the other ranks of a role have in which one failed. A user's stop does not pass through
-# torchrun, so that this may be short: ten seconds after a failure all is quiet.
+# Seconds that the other ranks of a role have in which one failed. A stop, a user's or one for the other role's
+# failure, does not pass through torchrun, so that this may be short.
 FAILED_ROLE_SECONDS = 3
 
 

@@ -64,13 +64,11 @@ def kill_ranks(lock: Path, role: Role) -> None:
             _send(pid, signal.SIGKILL)
 
 
-def end(lock: Path, seconds: float = 0.0) -> None:
-    """Give what is left ``seconds`` to go by itself, then SIGKILL until nothing is left."""
-    deadline = time.monotonic() + seconds
+def end(lock: Path) -> None:
+    """SIGKILL until nothing is left."""
     while alive := family(lock):
-        if time.monotonic() >= deadline:
-            for pid in alive:
-                _send(pid, signal.SIGKILL)
+        for pid in alive:
+            _send(pid, signal.SIGKILL)
         time.sleep(0.05)
 
 

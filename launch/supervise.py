@@ -4,7 +4,7 @@
           └── torchrun ── ranks     inferencer
 
 * A rank dies: torchrun says which, the role's other ranks have seconds to end; then the other role gets
-  SIGTERM, a few seconds, SIGKILL. Within ten seconds nothing is left.
+  SIGTERM, so that the Trainer saves, and after ``grace_seconds``, or a signal here, SIGKILL.
 * SIGINT, SIGTERM or SIGHUP here: the ranks themselves get SIGTERM, so that the Trainer saves; after
   ``grace_seconds``, or a second signal, SIGKILL.
 * The launcher is killed: its lock on the run folder falls, every rank sees that (dance.stopping)
@@ -32,7 +32,6 @@ from .postmortem import Failure, clean_stop, ends_its_ranks, examine
 
 DONE, FAILED = 0, 1
 _POLL_SECONDS = 0.1
-_OTHER_ROLE_SECONDS = 4.0  # to save, after a failure of its peer
 
 
 @dataclass(frozen=True)
@@ -127,10 +126,10 @@ def _hasten(run: _Run, lookouts: dict[Role, _Lookout]) -> None:
 def _failed(run: _Run, role: Role, code: int) -> Outcome:
     """Examine first: the failing role's files are complete, those of the other are not needed."""
     failure: Failure = examine(run.roles[role][0], code, run.paths)
-    run.on_message(f"{role} failed: ending the other role")
-    for other in run.roles:
-        processes.ask_to_end(run.lock, other)
-    processes.end(run.lock, _OTHER_ROLE_SECONDS)
+    run.on_message(
+        f"{role} failed: the other role saves and leaves (at most {run.grace_seconds:.0f} s; Ctrl-C to kill it at once)"
+    )
+    _end(run, len(run.asked.numbers))
     return Outcome(FAILED, f"{failure}\n  {_saved(run.paths)}")
 
 
@@ -140,20 +139,29 @@ def _stop(run: _Run) -> Outcome:
         f"{number.name}: the Trainer saves and both roles leave (at most {run.grace_seconds:.0f} s; "
         "once more to kill them at once)"
     )
-    for role in run.roles:
-        processes.ask_to_end(run.lock, role)
-    deadline = time.monotonic() + run.grace_seconds
-    while None in run.codes().values() and time.monotonic() < deadline and len(run.asked.numbers) == 1:
-        run.on_tick()
-        time.sleep(_POLL_SECONDS)
-    late = [role for role, code in run.codes().items() if code is None]
-    processes.end(run.lock)
+    late = _end(run, 1)
     if late:
         return Outcome(FAILED, f"killed before it had ended by itself: {' and '.join(late)}; {_saved(run.paths)}")
     for role, code in run.codes().items():
         if not clean_stop(run.roles[role][0], code or 0):
             return Outcome(FAILED, str(examine(run.roles[role][0], code or 0, run.paths)))
     return Outcome(128 + number, f"stopped by {number.name}; {_saved(run.paths)}")
+
+
+def _end(run: _Run, signals: int) -> list[Role]:
+    """Ask all to leave and see to it that they do; returns the roles that did not by themselves.
+
+    With more than ``signals`` here their time is over.
+    """
+    for role in run.roles:
+        processes.ask_to_end(run.lock, role)
+    deadline = time.monotonic() + run.grace_seconds
+    while None in run.codes().values() and time.monotonic() < deadline and len(run.asked.numbers) <= signals:
+        run.on_tick()
+        time.sleep(_POLL_SECONDS)
+    late = [role for role, code in run.codes().items() if code is None]
+    processes.end(run.lock)
+    return late
 
 
 def _saved(paths: RunPaths) -> str:

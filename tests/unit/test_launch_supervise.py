@@ -19,6 +19,16 @@ from launch.supervise import Outcome, supervise
 pytestmark = pytest.mark.slow
 SLEEP = "import time; time.sleep(60)"
 SAVES = "import signal, sys, time; signal.signal(15, lambda *a: sys.exit(143)); open(sys.argv[1], 'w'); time.sleep(60)"
+SAVES_SLOWLY = """
+import signal, sys, time
+def save(*given):
+    time.sleep(5)
+    open(sys.argv[1], "w").write("saved")
+    sys.exit(143)
+signal.signal(15, save)
+open(sys.argv[1], "w")
+time.sleep(60)
+"""
 DEAF = "import signal, sys, time; signal.signal(15, signal.SIG_IGN); open(sys.argv[1], 'w'); time.sleep(60)"
 
 
@@ -65,6 +75,17 @@ def test_r10_first_failure_ends_the_other_role_and_is_named(runs: Runs) -> None:
     assert "inferencer failed: RuntimeError: no space left" in outcome.message
     assert str(runs.paths.logs / "inferencer.log") in outcome.message
     assert "Traceback" in outcome.message
+
+
+def test_r10_the_other_role_has_the_grace_of_a_stop_to_save_and_no_more(runs: Runs) -> None:
+    fails = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.1)\nraise RuntimeError"
+    assert runs.run(SAVES_SLOWLY, fails).code == 1
+    assert "the other role saves and leaves (at most 20 s" in runs.said[0]
+    assert runs.ready.read_text() == "saved"
+    runs.ready.unlink()
+    started = time.monotonic()
+    assert runs.run(DEAF, fails, grace=0.3).code == 1
+    assert time.monotonic() - started < 4
 
 
 def test_a_role_killed_by_a_signal_is_named_with_it(runs: Runs) -> None:
