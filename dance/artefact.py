@@ -135,11 +135,15 @@ def verify(path: Path, contents: bool = False) -> Manifest:
     return manifest
 
 
-def replace_file(path: Path, contents: bytes) -> None:
-    """A single file, whole under its name at every moment."""
+def replace_file(path: Path, contents: bytes, durable: bool = True) -> None:
+    """A single file, whole under its name at every moment; unless ``durable`` a loss of power may empty it."""
     temporary = path.with_name(f"{_TEMPORARY}{path.name}")
     temporary.write_bytes(contents)
+    if durable:
+        _flush(temporary)
     temporary.rename(path)
+    if durable:
+        _flush(path.parent)
 
 
 def file_digest(path: Path) -> str:

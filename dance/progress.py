@@ -84,7 +84,7 @@ class Reporter:
             return
         self._now.updated_at = self._written = time.time()
         try:
-            replace_file(self._path, msgspec.json.encode(self._now))
+            replace_file(self._path, msgspec.json.encode(self._now), durable=False)
         except OSError as error:  # a view of the run, which must not cost the run
             if not self._warned:
                 log.warning("what this role is doing is not shown any more: %s", error)

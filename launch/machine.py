@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from dance.cores import cores
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -19,16 +21,6 @@ class Machine:
 
 def find() -> Machine:
     return Machine(cores(), gpus())
-
-
-def cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Cores of the affinity mask, bounded by the container's quota; at least one."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        limit, period = quota.read_text().split()
-        return max(1, min(allowed, int(limit) // int(period)))
-    except (OSError, ValueError):  # no container, or "max"
-        return allowed
 
 
 def gpus(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:

@@ -100,9 +100,9 @@ class Negatives:
 
     def _warn_of_silence(self, step: int) -> None:
         """Training goes on without the Inferencer, but not without a word."""
-        if self.subscriber is None:
+        if self.subscriber is None or (peer := self.subscriber.peer()).finished:
             return
-        silence = self.subscriber.peer().last_seen or 0.0
+        silence = peer.last_seen or 0.0
         if silence > self.config.exchange.peer_timeout_seconds and not self._warned:
             log.warning(
                 "step %d: the Inferencer has been silent for %.0f s; training goes on with negatives %s steps old",

@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from ..cores import cores
 from .lines import files_digest
 from .python_function import Function, functions_of
 from .reading import Answered, Document, Judgement, Query, Scored
@@ -128,7 +129,7 @@ class PythonLibraries:
             return _flat(functions_of(*argument) for argument in arguments)
         # Spawned, not forked: our own process may already run threads of tokenizers or OpenMP.
         context = multiprocessing.get_context("spawn")
-        processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+        processes = min(cores(), _MOST_PROCESSES)
         log.info("parsing %d Python files with %d processes, once", len(arguments), processes)
         with ProcessPoolExecutor(processes, context, initializer=start_worker) as pool:
             return _flat(pool.map(functions_of, *zip(*arguments), chunksize=32))

@@ -22,8 +22,10 @@ def resolve(precision: Precision, device: torch.device) -> torch.dtype:
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether the device has bf16 products of its own.."""
+    """Whether the device has bf16 products of its own, and torch uses them."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    able = torch.cpu.get_capabilities()
+    if not torch.backends.mkldnn.is_available():  # the processor may have them, but torch would emulate them
+        return False
+    able = getattr(torch.cpu, "get_capabilities", dict)()  # an older torch cannot say
     return bool(able.get("amx_bf16") or able.get("avx512_bf16") or able.get("bf16"))

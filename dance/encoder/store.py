@@ -9,6 +9,7 @@ siblings, so that a missing, foreign or cut shard is refused and never just abse
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,4 +72,14 @@ def _create(path: Path, shape: tuple[int, int]) -> NDArray[np.float32]:
     if 0 in shape:  # nothing to map: a process without documents
         arrays.save(path, np.empty(shape, dtype=np.float32))
         return np.empty(shape, dtype=np.float32)
-    return np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    vectors = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    _reserve(path)
+    return vectors
+
+
+def _reserve(path: Path) -> None:
+    """Disk for the whole file, or OSError now: a map that is filled on a full disk kills its process."""
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

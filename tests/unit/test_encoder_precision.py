@@ -24,6 +24,17 @@ def test_auto_takes_bf16_only_where_it_is_native(monkeypatch: pytest.MonkeyPatch
     assert precision.resolve("fp32", CPU) == torch.float32
 
 
+def test_without_its_library_torch_emulates_whatever_the_processor_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"bf16": True})
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert precision.resolve("auto", CPU) == torch.float32
+
+
+def test_an_older_torch_that_cannot_say_computes_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu, "get_capabilities")
+    assert precision.resolve("auto", CPU) == torch.float32
+
+
 def test_an_emulated_bf16_is_obeyed_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

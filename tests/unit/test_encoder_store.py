@@ -55,3 +55,9 @@ def test_a_second_writing_replaces_the_first(tmp_path: Path) -> None:
     write(tmp_path, 0, 1, [0, 1], documents=2)
     write(tmp_path, 0, 1, [3, 4, 5], documents=3)
     assert EmbeddingShard.open(tmp_path, 0, 1, 7).rows.tolist() == [3, 4, 5]
+
+
+def test_the_disk_is_taken_before_vectors_are_written(tmp_path: Path) -> None:
+    with writing(tmp_path, 0, 1, 0, np.arange(10_000), 64, 10_000):
+        (file,) = tmp_path.rglob("vectors.npy")
+        assert file.stat().st_blocks * 512 >= 10_000 * 64 * 4, "not sparse: a full disk is an error here, not SIGBUS"

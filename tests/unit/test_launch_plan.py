@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dance.config import Config, Launch
+from dance.cores import cores as usable_cores
 from dance.paths import RunPaths
 from launch import machine
 from launch.machine import Machine
@@ -80,8 +81,8 @@ def test_the_same_can_be_started_by_hand() -> None:
 @pytest.mark.parametrize(("text", "expected"), [("100000 100000", 1), ("50000 100000", 1), ("max 100000", None)])
 def test_cores_mind_the_quota_of_a_container(text: str, expected: int | None, tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text(text)
-    unbound = machine.cores(tmp_path / "absent")
-    assert machine.cores(tmp_path / "cpu.max") == (expected or unbound)
+    unbound = usable_cores(tmp_path / "absent")
+    assert usable_cores(tmp_path / "cpu.max") == (expected or unbound)
 
 
 def test_visible_gpus_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

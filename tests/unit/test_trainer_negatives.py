@@ -137,6 +137,15 @@ def test_a07_silence_is_warned_of_once_and_training_goes_on(tmp_path, caplog):
     assert sum("silent" in record.message for record in caplog.records) == 1
 
 
+def test_an_inferencer_that_has_finished_may_be_silent(tmp_path, caplog):
+    publish_table(RunPaths(tmp_path), 0)
+    made = negatives(tmp_path, [0], schedule="static")
+    made.look(0)
+    made.subscriber.peers = Peer(last_seen=700.0, finished=True)
+    assert not made.look(41)
+    assert not caplog.records
+
+
 def test_groups_of_the_table_fill_the_batches_where_the_settings_say_so(tmp_path):
     run = RunPaths(tmp_path)
     rows = np.array([[2, 0], [3, 1]])
