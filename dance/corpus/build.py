@@ -6,6 +6,7 @@ import logging
 import shutil
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from .drops import Drops
 from .extras import Names, join_extras
 from .ids import IdIndex
 from .joining import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, join
-from .limits import keep
+from .limits import keep, keep_asked
 from .qrels import Rows
 from .reading import Document, Part, Query, Source
 from .repairing import repaired
@@ -123,6 +124,7 @@ def _select(source: Source, config: Config, documents: Raw, queries: Raw, drops:
     if config.data.strict:
         _refuse_unknown(source, drops)
     kept = keep(splits, document_rows, config.data, config.seed, drops)
+    extras = replace(extras, asked=keep_asked(extras.asked, config.data, config.seed, drops))
     return Joined(kept, {split: qrels.subset(kept.queries[split]) for split, qrels in splits.items()}, extras)
 
 

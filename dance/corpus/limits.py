@@ -25,7 +25,7 @@ def keep(splits: Mapping[str, Qrels], documents: Rows, data: Data, seed: int, dr
     Queries whose relevant documents no longer fit under ``data.max_documents`` are left out, of the
     dev split last. Held-out splits other than dev are limited as dev is.
     """
-    drawn = {split: _draw_queries(split, qrels, data, seed, drops) for split, qrels in splits.items()}
+    drawn = {split: _draw_queries(split, qrels.queries, data, seed, drops) for split, qrels in splits.items()}
     if data.max_documents is None or data.max_documents >= len(documents):
         return Kept(documents, {split: np.sort(rows) for split, rows in drawn.items()})
     relevant = np.zeros(int(documents.max()) + 1, dtype=bool)
@@ -41,16 +41,21 @@ def keep(splits: Mapping[str, Qrels], documents: Rows, data: Data, seed: int, dr
     return Kept(np.sort(np.concatenate([np.flatnonzero(relevant), chosen])), queries)
 
 
+def keep_asked(asked: Mapping[str, Rows], data: Data, seed: int, drops: Drops) -> dict[str, Rows]:
+    """Queries of the splits that have answers and no judgements, which no document limits. Ascending."""
+    return {split: np.sort(_draw_queries(split, rows, data, seed, drops)) for split, rows in asked.items()}
+
+
 def _by_importance(splits: Mapping[str, Qrels], data: Data) -> list[str]:
     ranks = {data.dev_split: 0, data.train_split: 1}
     return sorted(splits, key=lambda split: (ranks.get(split, 2), split))
 
 
-def _draw_queries(split: str, qrels: Qrels, data: Data, seed: int, drops: Drops) -> Rows:
+def _draw_queries(split: str, queries: Rows, data: Data, seed: int, drops: Drops) -> Rows:
     """In an order drawn by seed, so that any beginning of it is a fair sample."""
     key = "max_train_queries" if split == data.train_split else "max_dev_queries"
     limit = getattr(data, key)
-    order = _random(seed, split).permutation(qrels.queries)
+    order = _random(seed, split).permutation(queries)
     _note(drops, split, f"data.{key}", len(order) - len(order[:limit]))
     return order[:limit]
 

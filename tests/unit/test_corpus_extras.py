@@ -213,6 +213,12 @@ def test_questions_with_answers_alone_are_a_split_for_coverage(tmp_path: Path) -
         collection.asked("other")
 
 
+def test_c07_questions_with_answers_alone_are_limited_like_other_held_out_ones(tmp_path: Path) -> None:
+    collection = built(small_dpr(tmp_path / "dpr"), format="dpr", max_dev_queries=2)
+    assert len(collection.asked("nq-test")) == collection.facts["asked"]["nq-test"] == 2
+    assert counts(collection)["nq-test queries beyond data.max_dev_queries"] == 1
+
+
 def test_d06_passages_that_the_corpus_lacks_are_counted(tmp_path: Path) -> None:
     folder = small_dpr(tmp_path / "dpr", passages=20, questions=8)
     path = folder / "biencoder-nq-train.json"
