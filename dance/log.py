@@ -21,5 +21,10 @@ def start(role: Role, rank: int, path: Path) -> None:
     for handler in (file, terminal):
         handler.setFormatter(form)
         root.addHandler(handler)
+    hush()
+
+
+def hush() -> None:
+    """No word of libraries that tell of every request and import."""
     for chatty in ("httpx", "httpcore", "faiss.loader", "bm25s"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -103,7 +103,7 @@ class Corpus:
 def in_memory(parts: Sequence[tuple[Rows, Vectors]], documents: int, chunks: int, world: World) -> Corpus:
     """What this rank kept, (rows [n], vectors [n, width]) each, as a corpus in memory, for look-ups."""
     rows, vectors = (np.concatenate(column) for column in zip(*parts))
-    return Corpus(EmbeddingShard(vectors, rows, Path(), None, documents), documents, chunks, world)
+    return Corpus(EmbeddingShard(vectors, rows, Path(), None), documents, chunks, world)
 
 
 def _nan_where_unknown(scores: NDArray[np.float32], documents: Rows) -> NDArray[np.float32]:

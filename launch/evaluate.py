@@ -76,8 +76,11 @@ def _step(run: RunPaths, given: str | None) -> int:
         if not given.isdigit():
             raise ValueError(f"step={given}: not a number of steps")
         return int(given)
-    step = best_step(run)
-    return paths.newest(run.encoders) or 0 if step is None else step
+    if (best := best_step(run)) is not None:
+        return best
+    newest = paths.newest(run.encoders) or 0
+    terminal.say(f"step {newest}, the newest, is scored: {run.best.name}, which the Inferencer writes, is not here")
+    return newest
 
 
 def _whole(arguments: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from dance import log
 from dance.config import Config
 from dance.stopping import Stop
 
@@ -52,8 +53,7 @@ def main() -> None:
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
     _end_when_asked()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for chatty in ("httpx", "httpcore", "faiss.loader", "bm25s"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    log.hush()
     try:
         answer = make_ready(request)
     except ValueError as error:

@@ -74,7 +74,7 @@ def embed_shard(
     mine = [rows[places] for places in batches]
     covered = np.concatenate([np.empty(0, dtype=np.int64), *mine])
     documents = covered if owners is None else owners[covered]
-    with writing(folder, rank, size, step, documents, encoder.width, len(rows)) as vectors:
+    with writing(folder, rank, size, step, documents, encoder.width) as vectors:
         _fill(encoder, store, "document", vectors, _in_sequence(mine), on_progress, should_stop)
     return EmbeddingShard.open(folder, rank, size, step)
 

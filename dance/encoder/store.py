@@ -31,7 +31,6 @@ class EmbeddingShard:
     rows: NDArray[np.int64]  # [n]
     path: Path
     step: int | None  # of the encoder
-    documents: int  # vectors in all shards together
 
     @staticmethod
     def open(folder: Path, rank: int, size: int, step: int | None) -> EmbeddingShard:
@@ -45,17 +44,17 @@ class EmbeddingShard:
         vectors, rows = arrays.load(path / "vectors.npy"), arrays.load(path / "rows.npy")
         if len(vectors) != len(rows):
             raise artefact.Broken(f"{path}: {len(vectors)} vectors for {len(rows)} rows; make it again")
-        return EmbeddingShard(vectors, rows, path, step, manifest.facts["documents"])
+        return EmbeddingShard(vectors, rows, path, step)
 
 
 @contextmanager
 def writing(
-    folder: Path, rank: int, size: int, step: int | None, rows: NDArray[np.int64], width: int, documents: int
+    folder: Path, rank: int, size: int, step: int | None, rows: NDArray[np.int64], width: int
 ) -> Iterator[NDArray[np.float32]]:
     """An array [len(rows), width] on disk to fill; the shard appears when the block ends, whole."""
     path = folder / shard_name(rank, size)
     artefact.remove(path)
-    facts = {"rank": rank, "size": size, "documents": documents, "width": width}
+    facts = {"rank": rank, "size": size, "width": width}
     with artefact.publishing(path, KIND, step, facts) as temporary:
         arrays.save(temporary / "rows.npy", rows)
         vectors = _create(temporary / "vectors.npy", (len(rows), width))

@@ -12,8 +12,8 @@ from dance.artefact import Broken
 from dance.encoder.store import EmbeddingShard, shard_name, writing
 
 
-def write(folder: Path, rank: int, size: int, rows: list[int], step: int = 7, documents: int = 10) -> None:
-    with writing(folder, rank, size, step, np.array(rows, dtype=np.int64), 4, documents) as vectors:
+def write(folder: Path, rank: int, size: int, rows: list[int], step: int = 7) -> None:
+    with writing(folder, rank, size, step, np.array(rows, dtype=np.int64), 4) as vectors:
         vectors[:] = np.array(rows, dtype=np.float32)[:, None]
 
 
@@ -29,7 +29,6 @@ def test_what_was_written_is_read(three: Path) -> None:
     assert [shard.rows.tolist() for shard in shards] == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
     assert all((shard.vectors == shard.rows[:, None]).all() for shard in shards)
     assert shards[0].vectors.dtype == np.float32 and not shards[0].vectors.flags.writeable
-    assert shards[0].documents == 10
 
 
 def test_e06_a_missing_shard_is_refused(three: Path) -> None:
@@ -52,12 +51,12 @@ def test_e06_a_cut_file_is_refused(three: Path) -> None:
 
 
 def test_a_second_writing_replaces_the_first(tmp_path: Path) -> None:
-    write(tmp_path, 0, 1, [0, 1], documents=2)
-    write(tmp_path, 0, 1, [3, 4, 5], documents=3)
+    write(tmp_path, 0, 1, [0, 1])
+    write(tmp_path, 0, 1, [3, 4, 5])
     assert EmbeddingShard.open(tmp_path, 0, 1, 7).rows.tolist() == [3, 4, 5]
 
 
 def test_the_disk_is_taken_before_vectors_are_written(tmp_path: Path) -> None:
-    with writing(tmp_path, 0, 1, 0, np.arange(10_000), 64, 10_000):
+    with writing(tmp_path, 0, 1, 0, np.arange(10_000), 64):
         (file,) = tmp_path.rglob("vectors.npy")
         assert file.stat().st_blocks * 512 >= 10_000 * 64 * 4, "not sparse: a full disk is an error here, not SIGBUS"
