@@ -6,6 +6,7 @@ import fcntl
 import logging
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from .. import artefact
 log = logging.getLogger(__name__)
 _HOME = re.compile(r".+-[0-9a-f]{12}")  # folders of our making: data.prepared may hold others
 _DRAFTS = ".tmp-*"
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 86_400.0, 0.1
 
 
 @contextmanager
@@ -40,14 +42,29 @@ def _take(home: Path) -> int:
     while True:
         home.mkdir(parents=True, exist_ok=True)
         handle = os.open(home, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log.info("%s: waiting for another process that prepares it", home)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        _wait(home, handle)
         if _is_still(home, handle):
             return handle
         os.close(handle)  # its last holder found it empty and removed it
+
+
+def _wait(home: Path, handle: int) -> None:
+    """Until the lock is ours. Raises ValueError after a day: whoever has it may be stopped, not at work."""
+    deadline, told = time.monotonic() + _PATIENCE_SECONDS, False
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not told:
+                log.info("%s: waiting for another process that prepares it", home)
+            if time.monotonic() > deadline:
+                os.close(handle)
+                raise ValueError(
+                    f"{home}: another process has held it for {_PATIENCE_SECONDS:.0f} s; end that one (`lsof {home}` "
+                    "names it), or set data.prepared to another folder"
+                ) from None
+        told = True
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _sweep_unless_in_use(home: Path) -> None:

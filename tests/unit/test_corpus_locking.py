@@ -4,6 +4,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from dance.corpus import locking
 from dance.corpus.locking import locked
 
 
@@ -17,6 +20,14 @@ def test_a_folder_that_was_removed_meanwhile_is_not_taken_for_locked(tmp_path: P
             home.rmdir()  # as one does who finds it empty
         assert later.result(timeout=5), "alone in the folder of that name"
     assert not home.exists()
+
+
+def test_a_maker_that_never_ends_is_an_error_and_not_a_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locking, "_PATIENCE_SECONDS", 0.2)
+    home = tmp_path / "text-0123456789ab"
+    with locked(home), ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ValueError, match=r"text-0123456789ab: another process has held it .* end that one"):
+            pool.submit(_enter, home).result(timeout=5)
 
 
 def _enter(home: Path) -> bool:
