@@ -86,7 +86,8 @@ def _resume(settings: Config, run: RunPaths, world: World, pair: Pair, optimizer
         logger.info("resumed at step %d", state.step)
     else:
         raise ValueError(
-            f"{run.root} holds checkpoints of an earlier run: continue it with resume=true, or choose another run_dir"
+            f"{run.root} holds checkpoints of an earlier run: continue it with `dance run resume=true run_dir=…` "
+            "(roles started by hand: `dance prepare resume=true run_dir=…`, then both again), or choose another run_dir"
         )
     lowest, minus_highest = world.agree_min([state.step, -state.step])
     if lowest != -minus_highest:

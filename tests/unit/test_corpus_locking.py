@@ -25,9 +25,9 @@ def test_a_folder_that_was_removed_meanwhile_is_not_taken_for_locked(tmp_path: P
 def test_a_maker_that_never_ends_is_an_error_and_not_a_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locking, "_PATIENCE_SECONDS", 0.2)
     home = tmp_path / "text-0123456789ab"
-    with locked(home), ThreadPoolExecutor(1) as pool:
-        with pytest.raises(ValueError, match=r"text-0123456789ab: another process has held it .* end that one"):
-            pool.submit(_enter, home).result(timeout=5)
+    wanted = r"text-0123456789ab: another process has held it .* end that one"
+    with locked(home), ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match=wanted):
+        pool.submit(_enter, home).result(timeout=5)
 
 
 def _enter(home: Path) -> bool:
