@@ -138,6 +138,9 @@ def _gpu(device: torch.device | None, nominees: int) -> int | None:
     if nominees > GPU_LIMIT:
         log.info("top %d is over what Faiss selects on a GPU (%d), so searches run on the CPU", nominees, GPU_LIMIT)
         return None
+    import torch  # loaded by whoever has a device
+
+    torch.cuda.empty_cache()  # what PyTorch keeps for later is memory that Faiss would not get
     return device.index or 0
 
 
