@@ -27,5 +27,5 @@ def has_bf16(device: torch.device) -> bool:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if not torch.backends.mkldnn.is_available():  # the processor may have them, but torch would emulate them
         return False
-    able = getattr(torch.cpu, "get_capabilities", dict)()  # an older torch cannot say
+    able: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # an older torch cannot say
     return bool(able.get("amx_bf16") or able.get("avx512_bf16") or able.get("bf16"))

@@ -42,7 +42,7 @@ def chunked(documents: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def shared(world: Any, vectors: np.ndarray, owners: np.ndarray) -> Corpus:
     """Every size-th chunk at each rank, so that a document is spread over several."""
     here = slice(world.rank, None, world.size)
-    shard = EmbeddingShard(vectors[here], owners[here], Path(), 0, len(vectors))
+    shard = EmbeddingShard(vectors[here], owners[here], Path(), 0)
     return Corpus(shard, int(owners.max()) + 1, CHUNKS, world)
 
 

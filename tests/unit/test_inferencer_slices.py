@@ -205,7 +205,7 @@ def mined(made: Any, vectors: np.ndarray, seed: int) -> tuple[np.ndarray, np.nda
     """(query, document) of every negative of one refresh; query i has the vector opposite to document i's."""
     made.config = msgspec.structs.replace(made.config, seed=seed)
     about = window(made, 0, "none")
-    shard = EmbeddingShard(vectors[about.searched], about.searched, Path(), 0, DOCUMENTS)  # type: ignore[arg-type]
+    shard = EmbeddingShard(vectors[about.searched], about.searched, Path(), 0)
     corpus = Corpus(shard, len(shard.rows), 1, made.world)
     asked = Queries(np.arange(DOCUMENTS), -vectors)
     (found,) = DocumentMiner(made).mine(corpus, asked, about.queries, None, 0, Seconds())
