@@ -42,6 +42,11 @@ class Data(Section, frozen=True):
     strict: bool = False
     # An id that comes again with another text: an error, or the first or last one is kept and the rest counted.
     repeats: Literal["error", "first", "last"] = "error"
+    # The document that a query is itself, as in ArguAna: "skip" takes that of the same id out of rankings and
+    # negatives, but where it is judged relevant; "auto" does where such documents hold the query's text; "keep".
+    own_document: Literal["auto", "skip", "keep"] = "auto"
+    # Lowest grade that is relevant: in training, mining, Recall, MRR. NDCG takes the grades (TREC-DL: 2).
+    relevant_from: Count = 1
     # Mend text whose UTF-8 was read as Latin-1 (some MS MARCO passages), where that is certain.
     repair: bool = False
     # 2: half of the dev queries choose the best encoder, the other half are reported (DANCE); 1: all do both.

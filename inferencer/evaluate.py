@@ -28,14 +28,15 @@ def evaluate(context: Context, corpus: Corpus, asked: Queries) -> Evaluation | N
 
 def ranked(context: Context, corpus: Corpus, asked: Queries) -> Neighbours:
     """[held-out queries, depth] at rank 0, no queries elsewhere."""
-    held_out, depth = context.held_out, context.config.evaluate.depth
+    held_out, depth = context.held_out, context.held_out.q2d_depth
     vectors = asked.of(held_out.queries)
     context.reporter.begin("evaluate", len(vectors), "queries")
     blocks = []
     for _, part in context.blocks(len(vectors)):
         blocks.append(corpus.search(vectors[part], depth, to=0))
         context.all_tell(part.stop)
-    return _joined([block for block in blocks if block is not None], min(depth, corpus.documents))
+    found = _joined([block for block in blocks if block is not None], min(depth, corpus.documents))
+    return held_out.without_own(found) if context.world.leads else found
 
 
 def judged(context: Context, found: Neighbours, askers: Corpus, asked: Queries) -> Evaluation | None:

@@ -135,11 +135,14 @@ def _score(config: Config, folder: Path | None, prepared: Path, split: str, out:
     with terminable():
         found = score(encoder, opened, split, config, out, lambda done: teller("encode documents", done, total))
     facts = {"encoder": str(folder or config.model.path), "split": split, "queries": len(found.documents)}
+    facts |= {f"queries_{name}": count for name, count in opened.collection.judged(split).items()}
     if (out / _METRICS).exists():
         terminal.say(f"{out / _METRICS}: of an earlier evaluation, replaced")
     found.write(out, **facts)
     for key, value in {**facts, **found.metrics}.items():
         terminal.show(f"{key:>20}  {value:.4f}" if isinstance(value, float) else f"{key:>20}  {value}")
+    for line in opened.collection.told(split):
+        terminal.show(line)
     files = [_METRICS, "run.trec", *(["run-d2q.trec"] if found.queries is not None else [])]
     terminal.show(f"{'written':>20}  {', '.join(str(out / name) for name in files)}")
     return 0

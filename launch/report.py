@@ -44,6 +44,8 @@ def report(
         from dance.corpus.collection import Collection
 
         collection = Collection.open(Path(config.prepared).parent / "text")
+        for line in collection.told(config.data.dev_split):
+            terminal.show(line)
         for line in examples(paths, collection, config.data.dev_split):
             terminal.show(line)
 

@@ -20,6 +20,7 @@ from .extras import Names, join_extras
 from .ids import IdIndex
 from .joining import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, join
 from .limits import keep, keep_asked
+from .own import told as own_lines
 from .qrels import Rows
 from .reading import Document, Part, Query, Source
 from .repairing import repaired
@@ -46,12 +47,12 @@ def build(source: Source, config: Config, path: Path, needed: Sequence[str], on_
         queries = _read("queries", source.queries(), raw, _QUERY_FIELDS, mend, on_progress)
         for name in source.unread:
             drops.add("files beside of a name that is not known", name)
-        joined = _select(source, config, documents, queries, drops)
+        joined, usable = _select(source, config, documents, queries, drops)
         files = {split: source.place(split, 0) for split in (*needed, *joined.splits)}
         answerable = [split for split in needed if not len(joined.extras.asked.get(split, ()))]
         require_splits(joined.splits, answerable, source.name, files, drops.lines())
         facts |= write(folder, joined, documents, queries, noticed)
-        facts |= {"source": source.name, "settings": settings(config)}
+        facts |= {"source": source.name, "settings": settings(config), "usable": usable}
         facts |= {"files": {split: Path(files[split]).name for split in joined.splits}}
         facts |= {"dropped": drops.facts(), "noticed": noticed.facts()}
         shutil.rmtree(raw)
@@ -72,6 +73,8 @@ def settings(config: Config) -> dict[str, Any]:
         "strict": data.strict,
         "repeats": data.repeats,
         "repair": data.repair,
+        "own_document": data.own_document,
+        "relevant_from": data.relevant_from,
     }
 
 
@@ -111,7 +114,10 @@ def _mender(noticed: Drops) -> Callable[[str, str], str]:
     return mend
 
 
-def _select(source: Source, config: Config, documents: Raw, queries: Raw, drops: Drops) -> Joined:
+def _select(
+    source: Source, config: Config, documents: Raw, queries: Raw, drops: Drops
+) -> tuple[Joined, dict[str, dict[str, int]]]:
+    """What is kept, and by split how many queries are judged and how many of them can be used, before any limit."""
     for part, raw in (("documents", documents), ("queries", queries)):
         if not len(raw.ids):
             name = "corpus" if part == "documents" else "queries file"
@@ -119,13 +125,17 @@ def _select(source: Source, config: Config, documents: Raw, queries: Raw, drops:
     names = Names(IdIndex(queries.ids), IdIndex(documents.ids))
     document_rows = _without_repeats(source, "documents", documents, names.documents, config, drops)
     _without_repeats(source, "queries", queries, names.queries, config, drops)
-    splits = join(source, names.queries, names.documents, drops)
+    found = join(source, names.queries, names.documents, config.data.relevant_from, drops)
+    splits = {split: each.qrels for split, each in found.items()}
+    usable = {split: {"judged": each.judged, "usable": len(each.qrels)} for split, each in found.items()}
     extras = join_extras(source, names, splits, drops)
     if config.data.strict:
         _refuse_unknown(source, drops)
     kept = keep(splits, document_rows, config.data, config.seed, drops)
     extras = replace(extras, asked=keep_asked(extras.asked, config.data, config.seed, drops))
-    return Joined(kept, {split: qrels.subset(kept.queries[split]) for split, qrels in splits.items()}, extras)
+    splits = {split: qrels.subset(kept.queries[split]) for split, qrels in splits.items()}
+    same_ids = names.documents.rows(list(queries.ids))
+    return Joined(kept, splits, extras, same_ids, config.data.own_document), usable
 
 
 def _without_repeats(source: Source, part: Part, raw: Raw, index: IdIndex, config: Config, drops: Drops) -> Rows:
@@ -169,6 +179,8 @@ def _report(facts: Mapping[str, Any], drops: Drops, noticed: Drops) -> None:
     for kind, what in (("given", "negatives that the data gives"), ("teacher", "scores of a teacher")):
         for split, count in facts[kind].items():
             log.info("%s: %d %s", split, count, what)
+    for line in own_lines(facts["own_documents"]):
+        log.info("%s", line)
     for line in drops.lines():
         log.info("left out: %s", line)
     for line in noticed.lines():

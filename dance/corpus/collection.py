@@ -1,7 +1,8 @@
 """One corpus with its queries and judgements, as rows.
 
     TEXT/ document_ids.*  titles.*  texts.*  twins.npy  query_ids.*  query_texts.*  query_twins.npy  qrels-SPLIT.*
-          manifest.json    and where the data has them: given-SPLIT.*  teacher-SPLIT.*  asked-SPLIT.npy
+          own_documents.npy  manifest.json
+          and where the data has them: given-SPLIT.*  teacher-SPLIT.*  asked-SPLIT.npy
           answers.*  answer_offsets.npy  answer_patterns.npy
 
 Document row i is the i-th kept document of the source, query rows likewise.
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, artefact
+from . import own
 from .answers import Answers
 from .qrels import Qrels, Rows
 from .relevance import Relevance
@@ -45,6 +47,7 @@ class Collection:
     def open(cls, path: Path) -> Collection:
         """Raises artefact.Broken where a file is missing or not of its size."""
         facts = artefact.verify(path).facts
+        least = facts["settings"].get("relevant_from", 1)  # a folder of an earlier version has none
         if not (path / "query_twins.npy").is_file():
             raise artefact.Broken(f"{path} was made by an earlier version; run `dance prepare` again")
         return cls(
@@ -54,7 +57,7 @@ class Collection:
             texts=StringTable(path / "texts"),
             query_ids=StringTable(path / "query_ids"),
             queries=StringTable(path / "query_texts"),
-            splits={split: Qrels.load(path / f"qrels-{split}") for split in facts["splits"]},
+            splits={split: Qrels.load(path / f"qrels-{split}", least) for split in facts["splits"]},
             given={split: Qrels.load(path / f"given-{split}") for split in facts["given"]},
             teacher={split: TeacherScores.load(path / f"teacher-{split}") for split in facts["teacher"]},
             answers=None if facts["answers"] is None else Answers.load(path),
@@ -71,14 +74,47 @@ class Collection:
         """Row of the first query with the same text as each. [queries]"""
         return arrays.load(self.path / "query_twins.npy")
 
+    @cached_property
+    def own_documents(self) -> Rows:
+        """Row of the document that is skipped for each query, being the query itself; -1 without one. [queries]"""
+        path = self.path / "own_documents.npy"
+        # An earlier version skipped none: its encoders are measured as they were trained.
+        return arrays.load(path) if path.is_file() else np.full(len(self.query_ids), own.NONE)
+
     def relevance(self, split: str, copies: bool = True) -> Relevance:
         """What must never oppose what, by a split's judgements; ``copies`` widens them by equal texts and queries."""
-        return Relevance.of(self.splits[split], self.twins, copies, self.query_twins)
+        return Relevance.of(self.splits[split], self.twins, copies, self.query_twins, self.own_documents)
 
     @property
     def counts(self) -> dict[str, Any]:
         """documents, queries, splits: {split: {"queries", "relevant", "judged"}}."""
         return {key: self.facts[key] for key in ("documents", "queries", "splits")}
+
+    def judged(self, split: str) -> dict[str, int]:
+        """judged: queries of a split's judgements; usable: those that are there with something relevant. {} unknown."""
+        return dict(self.facts.get("usable", {}).get(split, {}))
+
+    def told(self, split: str) -> list[str]:
+        """What has to be known to read the metrics of a split."""
+        lines = []
+        if counts := self.judged(split):
+            judged, usable = counts["judged"], counts["usable"]
+            lines.append(f"{split}: {judged} queries judged, {len(self.splits[split])} scored; means are over these")
+            if usable < judged:
+                lines[0] += f", with the {judged - usable} that cannot be scored as 0 times {usable / judged:.3g}"
+        if (least := self.facts["settings"].get("relevant_from", 1)) != 1:
+            lines.append(f"data.relevant_from: relevant is a grade of {least} or more; NDCG takes the grades")
+        return lines + own.told(self.facts.get("own_documents", {"same_id": 0}))
+
+    def missing(self, splits: Sequence[str]) -> list[str]:
+        """Of the splits whose judgements are mostly of queries that cannot be scored: another split's, perhaps."""
+        counted = {split: counts for split in splits if (counts := self.judged(split))}
+        return [
+            f"{split}: {counts['usable']} of {counts['judged']} judged queries can be scored; are the judgements of "
+            "another split, or queries and documents of another corpus?"
+            for split, counts in counted.items()
+            if 2 * counts["usable"] < counts["judged"]
+        ]
 
     def split(self, name: str) -> Qrels:
         """Raises ValueError where the split is absent or has no query with a relevant document."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,18 @@ REPEATED = "judgements said twice"
 NOTHING_RELEVANT = "queries without a relevant document"
 
 
-def join(source: Source, queries: IdIndex, documents: IdIndex, drops: Drops) -> dict[str, Qrels]:
-    """By split, in rows of the two indexes. Raises ValueError where a pair has two grades."""
+class Split(NamedTuple):
+    qrels: Qrels
+    judged: int  # queries that the judgements know something relevant of, whether it and they are there or not
+
+
+def join(source: Source, queries: IdIndex, documents: IdIndex, least: int, drops: Drops) -> dict[str, Split]:
+    """By split, in rows of the two indexes; relevant is a grade of ``least`` or more.
+
+    Raises ValueError where a pair has two grades.
+    """
     return {
-        split: _join_split(source, split, judgements, queries, documents, drops)
+        split: _join_split(source, split, list(judgements), queries, documents, least, drops)
         for split, judgements in source.judgements().items()
     }
 
@@ -28,12 +36,12 @@ def join(source: Source, queries: IdIndex, documents: IdIndex, drops: Drops) -> 
 def _join_split(
     source: Source,
     split: str,
-    judgements: Iterator[Judgement],
+    named: list[Judgement],
     queries: IdIndex,
     documents: IdIndex,
+    least: int,
     drops: Drops,
-) -> Qrels:
-    named = list(judgements)
+) -> Split:
     query_rows = queries.rows([judgement.query_id for judgement in named])
     document_rows = documents.rows([judgement.document_id for judgement in named])
     for at in np.flatnonzero((query_rows < 0) | (document_rows < 0)):
@@ -41,9 +49,10 @@ def _join_split(
     known = np.flatnonzero((query_rows >= 0) & (document_rows >= 0))
     grades = np.array([judgement.grade for judgement in named], dtype=np.int64)
     once = _each_pair_once(source, split, named, known, query_rows, document_rows, drops)
-    qrels = Qrels.of(query_rows[once], document_rows[once], grades[once])
+    qrels = Qrels.of(query_rows[once], document_rows[once], grades[once], least)
     _drop_unanswered(split, named, query_rows, qrels, drops)
-    return qrels.subset(qrels.queries)
+    judged = {judgement.query_id for judgement in named if judgement.grade >= least}
+    return Split(qrels.subset(qrels.queries), len(judged))
 
 
 def drop_unknown(

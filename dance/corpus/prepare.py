@@ -135,6 +135,8 @@ def prepare(
         else:
             before_reading()
             build(source, config, text, needed, on_progress)
+        for line in Collection.open(text).missing(needed):
+            log.warning("%s", line)
         made = token_settings(tokenizer, config)
         fingerprint = _fingerprint(text=artefact.digest(text), tokens=made)
         tokens = home / f"tokens-{fingerprint[:_NAME_LENGTH]}"

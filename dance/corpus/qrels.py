@@ -17,9 +17,9 @@ _DOCUMENT_BITS = 32  # a (query, document) pair is one int64 key
 
 @dataclass(frozen=True, eq=False)
 class Qrels:
-    """``documents[offsets[i]:offsets[i + 1]]`` are relevant (grade over 0) to ``queries[i]``.
+    """``documents[offsets[i]:offsets[i + 1]]`` are relevant (grade of ``least`` or more) to ``queries[i]``.
 
-    Queries ascend, documents ascend within a query. Pairs judged not relevant are kept apart, for
+    Queries ascend, documents ascend within a query. Pairs of a lower grade are kept apart, for
     metrics: see ``judged``.
     """
 
@@ -27,17 +27,18 @@ class Qrels:
     offsets: Rows  # [Q + 1]
     documents: Rows  # [R]
     grades: Rows  # [R]
+    least: int
     _judged: tuple[Rows, Rows, Rows]
 
     @classmethod
-    def of(cls, queries: Rows, documents: Rows, grades: Rows) -> Qrels:
+    def of(cls, queries: Rows, documents: Rows, grades: Rows, least: int = 1) -> Qrels:
         """From judged pairs in any order, each pair once."""
         order = np.lexsort((documents, queries))
         judged = tuple(np.ascontiguousarray(a[order], dtype=np.int64) for a in (queries, documents, grades))
-        relevant = judged[2] > 0
+        relevant = judged[2] >= least
         rows, starts = np.unique(judged[0][relevant], return_index=True)
         offsets = np.append(starts, relevant.sum()).astype(np.int64)
-        return cls(rows, offsets, judged[1][relevant], judged[2][relevant], (judged[0], judged[1], judged[2]))
+        return cls(rows, offsets, judged[1][relevant], judged[2][relevant], least, (judged[0], judged[1], judged[2]))
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -70,7 +71,8 @@ class Qrels:
     def subset(self, queries: Rows) -> Qrels:
         """Judgements of these query rows alone."""
         keep = np.isin(self._judged[0], queries)
-        return Qrels.of(*(a[keep] for a in self._judged))
+        queries, documents, grades = (a[keep] for a in self._judged)
+        return Qrels.of(queries, documents, grades, self.least)
 
     @cached_property
     def _keys(self) -> Rows:
@@ -81,9 +83,9 @@ class Qrels:
             arrays.save(_path(prefix, name), array)
 
     @classmethod
-    def load(cls, prefix: Path) -> Qrels:
+    def load(cls, prefix: Path, least: int = 1) -> Qrels:
         queries, documents, grades = (np.array(arrays.load(_path(prefix, name))) for name in _NAMES)
-        return cls.of(queries, documents, grades)
+        return cls.of(queries, documents, grades, least)
 
 
 _NAMES = ("queries", "documents", "grades")

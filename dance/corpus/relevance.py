@@ -1,4 +1,4 @@
-"""Which documents must never oppose a query, nor it them: its positives, and every copy of either text."""
+"""Which documents must never oppose a query, nor it them: its positives, every copy of either text, and itself."""
 
 from __future__ import annotations
 
@@ -16,24 +16,41 @@ from .qrels import Qrels, Rows
 @dataclass(frozen=True)
 class Relevance:
     """Judgements widened by text: relevant is what shares its text with something judged relevant to the query, or
-    to a query of the same words."""
+    to a query of the same words. Beside it stands the document that a query is itself."""
 
     twins: Rows  # [documents] row of the first document with the same text
     query_twins: Rows | None  # [queries] likewise; None has no copies of queries
     _widened: Qrels  # of first queries and first documents
     _plain: Qrels
+    _own: Qrels  # of first queries and first documents
 
     @classmethod
-    def of(cls, qrels: Qrels, twins: Rows, copies: bool = True, query_twins: Rows | None = None) -> Relevance:
-        """``copies`` false takes the judgements as they are, whatever the texts say."""
+    def of(
+        cls,
+        qrels: Qrels,
+        twins: Rows,
+        copies: bool = True,
+        query_twins: Rows | None = None,
+        own_documents: Rows | None = None,
+    ) -> Relevance:
+        """``copies`` false takes the judgements as they are, whatever the texts say.
+
+        own_documents: [queries] the document that each query is itself, -1 without one; None has none.
+        """
         first, asking = (twins, query_twins) if copies else (np.arange(len(twins)), None)
-        queries, documents = qrels.pairs()
-        pairs = np.unique(np.stack([_first(asking, queries), _first(first, documents)]), axis=1)  # [2, pairs]
-        return cls(first, asking, Qrels.of(pairs[0], pairs[1], np.ones_like(pairs[0])), qrels)
+        own = np.empty(0, np.int64) if own_documents is None else own_documents
+        owning = np.flatnonzero(own >= 0)
+        widened, owned = (_firsts(asking, first, *pairs) for pairs in (qrels.pairs(), (owning, own[owning])))
+        return cls(first, asking, widened, qrels, owned)
 
     def covers(self, queries: Rows, documents: Rows) -> NDArray[np.bool_]:
-        """Whether each pair is relevant or a copy of it; the two broadcast, row -1 is never covered."""
-        return self._widened.contains(_first(self.query_twins, queries), _first(self.twins, documents))
+        """Whether each pair is relevant or a copy of it, or ``own``; the two broadcast, row -1 is never covered."""
+        asking, first = _first(self.query_twins, queries), _first(self.twins, documents)
+        return self._widened.contains(asking, first) | self._own.contains(asking, first)
+
+    def own(self, queries: Rows, documents: Rows) -> NDArray[np.bool_]:
+        """Whether each document is the query itself, or a copy of it; otherwise as ``covers``."""
+        return self._own.contains(_first(self.query_twins, queries), _first(self.twins, documents))
 
     def judged(self, queries: Rows, documents: Rows) -> NDArray[np.bool_]:
         """Whether each pair is judged relevant itself; otherwise as ``covers``."""
@@ -42,6 +59,16 @@ class Relevance:
     def distinct(self) -> tuple[Rows, Rows]:
         """(query, document) rows of every relevant pair, copies of either counted once, as the first. [pairs] each"""
         return self._widened.pairs()
+
+    def owned(self) -> tuple[Rows, Rows]:
+        """Likewise of every query and the document that it is itself."""
+        return self._own.pairs()
+
+
+def _firsts(query_twins: Rows | None, twins: Rows, queries: Rows, documents: Rows) -> Qrels:
+    """Every pair once, as first query and first document."""
+    pairs = np.unique(np.stack([_first(query_twins, queries), _first(twins, documents)]), axis=1)  # [2, pairs]
+    return Qrels.of(pairs[0], pairs[1], np.ones_like(pairs[0]))
 
 
 def _first(twins: Rows | None, rows: Rows) -> Rows:

@@ -16,6 +16,7 @@ from . import answers
 from .drops import Drops
 from .extras import Extras
 from .limits import Kept
+from .own import own_documents
 from .qrels import Qrels, Rows
 from .relevance import twins
 from .strings import StringTable, write_strings
@@ -44,6 +45,8 @@ class Joined:
     kept: Kept
     splits: Mapping[str, Qrels]  # of the kept queries
     extras: Extras
+    same_ids: Rows  # [queries] document with the id of each query, -1 without one
+    own_document: str  # data.own_document
 
 
 class _Renumbered(NamedTuple):
@@ -64,15 +67,20 @@ def write(folder: Path, joined: Joined, documents: Raw, queries: Raw, noticed: D
     arrays.save(folder / "twins.npy", twins(StringTable(folder / "texts")))
     arrays.save(folder / "query_twins.npy", twins(StringTable(folder / "query_texts")))
     new = _Renumbered(_renumber(query_rows, len(queries.ids)), _renumber(joined.kept.documents, len(documents.ids)))
-    facts = {"documents": len(joined.kept.documents), "queries": len(query_rows)}
+    facts: dict[str, Any] = {"documents": len(joined.kept.documents), "queries": len(query_rows)}
     read = {"read": {"documents": len(documents.ids), "queries": len(queries.ids)}}
-    return facts | read | _write_splits(folder, joined, new) | _write_extras(folder, joined, query_rows, new)
+    splits = {split: _renumbered(qrels, new) for split, qrels in joined.splits.items()}
+    same_ids = joined.same_ids[query_rows]
+    same_ids = np.where(same_ids >= 0, new.documents[same_ids], -1)
+    own, noted = own_documents(folder, same_ids, splits.values(), joined.own_document)
+    arrays.save(folder / "own_documents.npy", own)
+    facts |= {"own_documents": noted}
+    return facts | read | _write_splits(folder, splits) | _write_extras(folder, joined, query_rows, new)
 
 
-def _write_splits(folder: Path, joined: Joined, new: _Renumbered) -> dict[str, Any]:
+def _write_splits(folder: Path, splits: Mapping[str, Qrels]) -> dict[str, Any]:
     counts = {}
-    for split, qrels in joined.splits.items():
-        kept = _renumbered(qrels, new)
+    for split, kept in splits.items():
         kept.save(folder / f"qrels-{split}")
         judged, _, _ = kept.judged()
         counts[split] = {"queries": len(kept), "relevant": len(kept.documents), "judged": len(judged)}
@@ -107,7 +115,7 @@ def _renumbered(qrels: Qrels, new: _Renumbered) -> Qrels:
     """Of documents that are kept."""
     queries, documents, grades = qrels.judged()
     there = new.documents[documents] >= 0
-    return Qrels.of(new.queries[queries][there], new.documents[documents][there], grades[there])
+    return Qrels.of(new.queries[queries][there], new.documents[documents][there], grades[there], qrels.least)
 
 
 def _renumber(kept: Rows, length: int) -> Rows:

@@ -31,7 +31,7 @@ def bm25_metrics(prepared: Prepared, split: str, config: Config | None = None) -
     if kept.is_file():
         return msgspec.json.decode(kept.read_bytes())
     queries = [collection.queries[row] for row in held_out.queries.tolist()]
-    found = lexical.documents(collection).search(queries, min(DEPTH, len(collection.texts)))
+    found = held_out.without_own(lexical.documents(collection).search(queries, held_out.q2d_depth))
     firsts = first_answers(collection, held_out.queries, found.rows) if collection.answers else None
     metrics = held_out.evaluate(found, None, firsts).metrics
     log.info("BM25 on %s: %s", split, {name: round(value, 4) for name, value in metrics.items()})

@@ -3,7 +3,8 @@
 Documents for queries: over the full corpus, by the split's judgements. Queries for documents ("d2q",
 DANCE section 4): every document that is relevant to something in the split asks among all queries of
 the collection. A query of another split that it is relevant to would be no mistake and no merit, so it
-is taken out of the list, and as much more is searched.
+is taken out of the list, and as much more is searched. So is what a text finds that is itself on the
+other side (data.own_document), in both directions.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class HeldOut:
                     f"data.dev_folds=2 cannot share out the {len(queries)} queries of {split!r}: set it to 1"
                 )
         others = _joined(other for name, other in collection.splits.items() if name != split)
-        relevance = Relevance.of(others, collection.twins)
+        relevance = Relevance.of(others, collection.twins, own_documents=collection.own_documents)
         return cls(collection, queries, _judged(collection, split), config.evaluate.depth, halves, relevance)
 
     @classmethod
@@ -88,6 +89,18 @@ class HeldOut:
         return cls(collection, collection.asked(split), _judged(collection, split), depth, None, nothing)
 
     @cached_property
+    def q2d_depth(self) -> int:
+        """Documents to be searched for each query so that ``depth`` remain, as far as there are so many."""
+        own = (self.collection.own_documents[self.queries] != NONE).any()
+        return min(self.depth + int(own), len(self.collection.document_ids))
+
+    def without_own(self, found: Neighbours) -> Neighbours:
+        """[queries, q2d_depth] documents to the best ``depth`` that are not the query itself."""
+        own = self.collection.own_documents[self.queries][:, None]
+        kept = np.where(found.rows == own, NONE, found.rows)
+        return best(found.scores, kept, min(self.depth, found.rows.shape[1]))
+
+    @cached_property
     def documents(self) -> Rows:
         """The askers of queries, ascending."""
         return np.unique(self.qrels.documents)
@@ -95,7 +108,8 @@ class HeldOut:
     @cached_property
     def d2q_depth(self) -> int:
         """Queries to be searched for each document so that ``depth`` remain, as far as there are so many."""
-        of, counts = np.unique(self.others.distinct()[1], return_counts=True)  # first documents of each text
+        known = np.concatenate([self.others.distinct()[1], self.others.owned()[1]])  # first documents of each text
+        of, counts = np.unique(known, return_counts=True)
         asked = np.isin(of, self.others.twins[self.documents])
         own = np.diff(self._by_document.offsets).max(initial=0) if self.halves is not None else 0
         return min(self.depth + int(counts[asked].max(initial=0) + own), len(self.collection.query_ids))
@@ -103,8 +117,8 @@ class HeldOut:
     def evaluate(
         self, found: Neighbours, asked: Neighbours | None = None, firsts: NDArray[np.int64] | None = None
     ) -> Evaluation:
-        """found: [queries, depth] documents; asked: [documents, d2q_depth] queries; firsts: [queries] places of the
-        first answer, see ``coverage``.
+        """found: [queries, depth] documents, ``without_own``; asked: [documents, d2q_depth] queries; firsts: [queries]
+        places of the first answer, see ``coverage``.
         """
         ranked = ranking(self.collection, self.queries, found)
         metrics = self._q2d(ranked, firsts, None) | self._d2q(asked, None)
@@ -119,16 +133,17 @@ class HeldOut:
     def _q2d(self, ranked: Ranking, firsts: NDArray[np.int64] | None, half: int | None) -> dict[str, float]:
         judged = judgements(self.collection, self._part(half))
         covered = {} if firsts is None else coverage(firsts if half is None else firsts[self.halves == half])
-        return (measure(judged, ranked, self.depth) if judged else {}) | covered
+        return (measure(judged, ranked, self.depth, self.qrels.least) if judged else {}) | covered
 
     def _d2q(self, asked: Neighbours | None, half: int | None) -> dict[str, float]:
         if asked is None or not len(self.documents):
             return {}
         judged = reversed_judgements(self.collection, self._part(half))
-        return {f"d2q_{name}": value for name, value in measure(judged, self._named(asked, half), self.depth).items()}
+        found = measure(judged, self._named(asked, half), self.depth, self.qrels.least)
+        return {f"d2q_{name}": value for name, value in found.items()}
 
     def _named(self, asked: Neighbours, half: int | None) -> Ranking:
-        """``depth`` queries of each document, without those that other splits, or the other half, know."""
+        """``depth`` queries of each document, without itself and those that other splits, or the other half, know."""
         keys = self.documents[:, None]
         known = self.others.covers(asked.rows, keys)  # [documents, d2q_depth]
         if half is not None:

@@ -23,15 +23,17 @@ Ranking = dict[str, dict[str, float]]  # query id -> document id -> score
 Judgements = dict[str, dict[str, int]]  # query id -> document id -> grade
 
 
-def measure(judgements: Judgements, ranking: Ranking, depth: int = DEPTH) -> dict[str, float]:
+def measure(judgements: Judgements, ranking: Ranking, depth: int = DEPTH, least: int = 1) -> dict[str, float]:
     """Means over all judged queries; one that the ranking lacks counts 0 (FIELD_BUGS V02).
 
-    ``recall@1000`` is there where ``depth``, the number ranked, reaches it.
+    ``recall@1000`` is there where ``depth``, the number ranked, reaches it. A grade of ``least`` or more is
+    relevant to recall and reciprocal rank; nDCG gains by the grade itself, nothing by a negative one (V06).
     """
     ranking = {query: ranking.get(query, {}) for query in judgements}
-    recalls = [R @ 100, *([R @ 1000] if depth >= 1000 else [])]
+    recalls = [R(rel=least) @ k for k in (100, 1000) if k == 100 or depth >= k]
+    first = RR(rel=least)
     whole = ir_measures.calc_aggregate([nDCG @ 10, *recalls], judgements, ranking)
-    firsts = {k: ir_measures.calc_aggregate([RR], judgements, _cut(ranking, k))[RR] for k in (10, 100)}
+    firsts = {k: ir_measures.calc_aggregate([first], judgements, _cut(ranking, k))[first] for k in (10, 100)}
     return {
         "ndcg@10": whole[nDCG @ 10],
         **{f"mrr@{k}": value for k, value in firsts.items()},

@@ -64,8 +64,9 @@ def score(
             encoder, prepared.documents, rows, 0, 1, Path(folder), budget, on_progress, owners=prepared.owners
         )
         vectors = queries[held_out.queries] if d2q else queries  # [held-out queries, width]
-        depth, chunks = min(held_out.depth, len(prepared.collection.texts)), prepared.settings.chunks
+        depth, chunks = held_out.q2d_depth, prepared.settings.chunks
         found = search(shard.vectors, shard.rows, vectors, depth, encoder.device, per_row=chunks)
+        found = held_out.without_own(found)
         back = _queries(held_out, shard, queries, encoder.device) if d2q else None
     firsts = first_answers(prepared.collection, held_out.queries, found.rows) if prepared.collection.answers else None
     return held_out.evaluate(found, back, firsts)

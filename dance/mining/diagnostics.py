@@ -37,6 +37,7 @@ class Tally:
 
     missing: int = 0  # candidates that a corpus smaller than top-k could not give
     positives: int = 0  # candidates dropped, by filter
+    own: int = 0
     copies: int = 0
     rank: int = 0
     margin: int = 0
@@ -58,7 +59,7 @@ class Tally:
         return cls(*(int(value) for value in array))
 
     def facts(self) -> dict[str, Any]:
-        names = ("positives", "copies", "rank", "margin", "relative_margin")
+        names = ("positives", "own", "copies", "rank", "margin", "relative_margin")
         return {
             "candidates_missing": self.missing,
             **{f"dropped_{name}": getattr(self, name) for name in names},

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Covers = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]  # (keys [n, 1], rows [n, k]) -> [n, k]
-NAMES = ("positives", "copies", "rank", "margin", "relative_margin")
+NAMES = ("positives", "own", "copies", "rank", "margin", "relative_margin")
 
 
 def rank(shape: tuple[int, int], skip: int, topk: int) -> NDArray[np.bool_]:

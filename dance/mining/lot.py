@@ -24,14 +24,16 @@ _SLICED: tuple[Source, ...] = ("ann", "lookahead")  # found in what a refresh en
 class Judged:
     """What is relevant to a key, in one direction."""
 
-    covers: Covers  # positives and, with filters.copies, what the copies of both sides add
+    covers: Covers  # both below and, with filters.copies, what the copies of both sides add
     plain: Covers  # positives themselves
+    own: Covers  # what the key is itself, on the other side
     look: SecondLook | None = None  # for the estimate of false negatives
 
     @classmethod
     def of_queries(cls, relevance: Relevance, seed: int) -> Judged:
         """Keys are queries."""
-        return cls(relevance.covers, relevance.judged, SecondLook.of(*relevance.distinct(), seed, relevance.twins))
+        look = SecondLook.of(*relevance.distinct(), seed, relevance.twins)
+        return cls(relevance.covers, relevance.judged, relevance.own, look)
 
     @classmethod
     def of_documents(cls, relevance: Relevance, seed: int) -> Judged:
@@ -40,6 +42,7 @@ class Judged:
         return cls(
             lambda keys, rows: relevance.covers(rows, keys),
             lambda keys, rows: relevance.judged(rows, keys),
+            lambda keys, rows: relevance.own(rows, keys),
             SecondLook.of(documents, queries, seed, relevance.query_twins),
         )
 
@@ -81,6 +84,7 @@ class Lot:
             skip, topk = settings.skip, config.negatives.topk
         return {
             "positives": filters.positives(self.keys, rows, judged.plain),
+            "own": filters.positives(self.keys, rows, judged.own),
             "copies": filters.positives(self.keys, rows, judged.covers),
             "rank": filters.rank(rows.shape, skip, topk),
             "margin": filters.margin(self.scores, self.positives, settings.margin),
@@ -108,7 +112,8 @@ class Lot:
         """The draw as it would be if one positive of each key alone were known. Margins stay as they are."""
         if not (several := look.covers(self.keys)).any():
             return Tally()
-        hidden = look.hidden(self.keys, self.found.rows, dropped["positives"] | dropped["copies"])
+        relevant = (dropped["positives"] | dropped["copies"]) & ~dropped["own"]
+        hidden = look.hidden(self.keys, self.found.rows, relevant)
         again = {
             name: dropped[name] & ~hidden if name in ("positives", "copies") else dropped[name] for name in dropped
         }

@@ -130,15 +130,15 @@ class NegativesTable:
     groups: Groups | None = None  # None where batches are ordinary
 
     def refuse_positives(self, relevance: Relevance, path: Path | None = None) -> None:
-        """For publishing and opening. Raises ValueError where a negative is a positive of its key, or a copy of one,
-        and where a group holds a pair that is not relevant."""
+        """For publishing and opening. Raises ValueError where a negative is a positive of its key, a copy of one, or
+        the key itself, and where a group holds a pair that is not relevant."""
         wrong = relevance.covers(self.documents.owners(), self.documents.rows).sum()
         if self.queries is not None:
             wrong += relevance.covers(self.queries.rows, self.queries.owners()).sum()
         if wrong:
             raise ValueError(
-                f"{path or 'the mined negatives'} of step {self.step}: {wrong} are judged relevant to their key: they "
-                "were mined by other judgements; prepare the text again and start a new run"
+                f"{path or 'the mined negatives'} of step {self.step}: {wrong} are judged relevant to their key, or "
+                "the key itself: they were mined by other judgements; prepare the text again and start a new run"
             )
         if self.groups is not None:
             self.groups.refuse_irrelevant(relevance, f"{path or 'the groups'} of step {self.step}")

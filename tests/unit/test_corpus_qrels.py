@@ -32,6 +32,15 @@ def test_v06_judged_pairs_are_all_kept_with_their_grades(judged: Judged) -> None
     assert dict(zip(zip(queries.tolist(), documents.tolist()), grades.tolist())) == judged
 
 
+@given(judgements, st.integers(1, 3))
+def test_v06_the_least_relevant_grade_outlives_a_subset(judged: Judged, least: int) -> None:
+    plain = qrels_of(judged)
+    qrels = Qrels.of(*plain.judged(), least).subset(np.arange(10))
+    expected = {pair for pair, grade in judged.items() if grade >= least}
+    assert set(zip(*(rows.tolist() for rows in qrels.pairs()))) == expected
+    assert [rows.tolist() for rows in qrels.judged()] == [rows.tolist() for rows in plain.judged()]
+
+
 @given(judgements)
 def test_contains_broadcasts_and_row_minus_one_is_relevant_to_nothing(judged: Judged) -> None:
     queries, documents = np.arange(-1, 11)[:, None], np.arange(-1, 11)[None, :]

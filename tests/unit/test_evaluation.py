@@ -37,6 +37,18 @@ def test_v06_v11_graded_gain_against_a_hand_worked_ideal():
     assert missed["recall@100"] == 0.5 and missed["ndcg@10"] == pytest.approx(1 / (1 + 1 / math.log2(3)))
 
 
+def test_v06_negative_grades_gain_nothing_and_the_threshold_is_for_binary_metrics():
+    judged, run = {"q": {"a": -2, "b": 3, "c": 1}}, {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
+    assert measure(judged, run)["ndcg@10"] == pytest.approx(0.659, abs=5e-4)
+    graded, worst = {"q": {"a": 3, "b": 2, "c": 1}}, {"q": {"c": 3.0, "b": 2.0, "a": 1.0}}
+    one, two = measure(graded, worst), measure(graded, worst, least=2)
+    assert one["ndcg@10"] == two["ndcg@10"] == pytest.approx(0.79, abs=5e-4)
+    assert (one["mrr@10"], two["mrr@10"]) == (1.0, 0.5)
+    missing = {"q": {"c": 3.0, "b": 2.0}}
+    assert measure(graded, missing)["recall@100"] == pytest.approx(2 / 3)
+    assert measure(graded, missing, least=2)["recall@100"] == 0.5
+
+
 def test_reciprocal_ranks_stop_at_ten_and_at_a_hundred():
     run = {"q": {f"d{i:03}": float(1000 - i) for i in range(120)}}
     assert measure({"q": {"d009": 1}}, run)["mrr@10"] == pytest.approx(0.1)

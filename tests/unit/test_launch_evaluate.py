@@ -1,5 +1,6 @@
 """`dance evaluate` takes encoder and text as they are, and scores nothing that is random."""
 
+import json
 import os
 
 import pytest
@@ -9,6 +10,7 @@ from dance.encoder import files
 from dance.evaluation.scoring import open_encoder
 from launch import evaluate
 from launch.compose import compose
+from tests.corpora import write_beir
 from tests.tiny import tiny_bert
 
 
@@ -57,6 +59,18 @@ def test_threads_are_those_of_the_settings(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="did you mean"):
         evaluate.main(["launch.threads=3", "model.poolin=cls"])
     assert os.environ["OMP_NUM_THREADS"] == "3"
+
+
+def test_v02_v10_the_queries_that_were_judged_and_scored_are_shown_and_kept(tmp_path, capsys):
+    judged = [(f"q{i}", "d1", 1) for i in range(8)]
+    write_beir(tmp_path / "beir", {"d1": "list", "d2": "tree"}, {"q3": "list"}, {"test": judged})
+    typed = [f"model.path={tiny_bert(tmp_path / 'model')}", "model.document_max_tokens=32", "evaluate.d2q=false"]
+    typed += [f"data.path={tmp_path / 'beir'}", f"data.prepared={tmp_path / 'prepared'}", "split=test"]
+    assert evaluate.main([*typed, f"out={tmp_path / 'out'}"]) == 0
+    shown = capsys.readouterr().out
+    assert "test: 8 queries judged, 1 scored; means are over these" in shown and "times 0.125" in shown
+    kept = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert (kept["queries"], kept["queries_judged"], kept["queries_usable"]) == (1, 8, 1)
 
 
 def test_what_was_measured_before_keeps_its_place(tmp_path):
