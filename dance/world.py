@@ -1,8 +1,9 @@
 """The processes of one role: rank and size from torchrun's environment, and their collectives.
 
 One process is a group of one, so that no code asks whether it is distributed.
-Only work that is short beside the timeout belongs between two collectives, of all ranks or of rank 0 alone:
-nobody waits here for a refresh or a save of open length, so the timeout ends true hangs alone.
+Only work that is short beside the timeout belongs between two collectives: what takes long is shared out evenly,
+so that the ranks end it together, and rank 0 alone puts together what they found. Nobody waits here for a
+refresh or a save of open length, so the timeout ends true hangs alone.
 """
 
 from __future__ import annotations
@@ -94,6 +95,11 @@ class World:
         lengths[self.rank] = length
         dist.all_reduce(lengths, group=_cpu_group())
         return lengths.tolist()
+
+
+def node() -> int:
+    """Number of this machine among those of the role: its first rank, which no other has."""
+    return int(os.environ.get("RANK", 0)) - int(os.environ.get("LOCAL_RANK", 0))
 
 
 @contextmanager

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dance.encoder.embed import Interrupted
 from dance.paths import RunPaths
-from inferencer.groups import best_chunks
+from dance.search import flat
+from dance.search.neighbours import Neighbours
+from inferencer.groups import _nearest, best_chunks
 from inferencer.window import window
 from tests.refreshing import ENCODE, MAXP, context, encoded, make_home, make_ready, refresh, table
-from tests.threads import together
+from tests.threads import ThreadWorld, together
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +74,41 @@ def test_groups_are_closer_than_chance(home: Path) -> None:
     size = groups.positives.size
     others = [mean_score(np.random.default_rng(seed).permutation(size)) for seed in range(20)]
     assert mean_score(np.arange(size)) > max(others)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_the_ranks_search_their_blocks_and_find_what_one_does(
+    home: Path, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_rank: Counter[int] = Counter()
+
+    def search(*given: Any) -> Neighbours:
+        at_rank[threading.get_ident()] += 1  # each rank is a thread
+        return flat.search(*given)
+
+    everything = {"negatives": {"queries_per_refresh": 1.0}}
+    alone, shared = (ready(home, f"{name}-{processes}", **everything) for name in ("alone", "shared"))
+    refresh(alone)
+    monkeypatch.setattr("inferencer.groups.search", search)
+    refresh(shared, processes)
+    one, many = table(alone).groups, table(shared).groups
+    assert one is not None and many is not None
+    assert np.array_equal(one.queries, many.queries) and np.array_equal(one.positives, many.positives)
+    assert len(at_rank) == processes and max(at_rank.values()) - min(at_rank.values()) <= 1
+
+
+def test_all_ranks_stop_together_once_one_is_asked_to(home: Path) -> None:
+    run = ready(home, "stopped")
+    vectors = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)  # six blocks
+
+    def work(world: ThreadWorld) -> None:
+        made = context(run, world)
+        if world.rank == 1:
+            made.stop = type("Asked", (), {"requested": True})()
+        with pytest.raises(Interrupted):
+            _nearest(made, vectors, vectors)
+
+    together(2, work)
 
 
 def test_the_chunk_nearest_to_the_query_stands_for_its_document() -> None:
