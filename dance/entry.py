@@ -14,7 +14,7 @@ from . import config, log
 from .config import Config
 from .paths import Role, RunPaths
 from .stopping import Stop, hold_lock
-from .world import World, joined, leave
+from .world import World, joined, leave, node
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def enter(role: Role, work: Callable[[RunPaths], int]) -> NoReturn:
     if len(sys.argv) != 2:
         sys.exit(f"usage: torchrun --nproc-per-node N -m {role} RUN_DIR")
     try:
-        code = work(RunPaths(Path(sys.argv[1]).resolve()))
+        code = work(RunPaths(Path(sys.argv[1]).resolve(), node()))
     except ValueError as error:
         logger.error("%s", error)
         code = 2

@@ -4,9 +4,9 @@ RUN/ config.yaml            resolved settings
      encoders/step_*        Trainer's: what the Inferencer and a user load
      checkpoints/step_*     Trainer's: what a resume needs
      negatives/step_*       Inferencer's
-     received/KIND/step_*   fetched from a peer without a shared disk; owned by the fetcher
+     received/KIND-NODE/step_*  fetched from a peer without a shared disk; owned by the machine that fetched it
      embeddings/            Inferencer's, newest only
-     evaluation/step_*      metrics.json and run.trec of each refresh
+     evaluation/step_*      metrics.json and run.trec of each encoder that is scored
      metrics/ROLE.jsonl  metrics/tensorboard/  journal.jsonl  status/ROLE.json  logs/
      finished.json
 
@@ -36,6 +36,7 @@ class RunPaths:
     """Paths below one run folder."""
 
     root: Path
+    node: int = 0  # of this machine, among those that a role has and that may share the folder
 
     @property
     def config(self) -> Path:
@@ -90,7 +91,7 @@ class RunPaths:
 
     @property
     def best(self) -> Path:
-        """{"step", "ndcg@10"}: the refresh with the best dev metric so far."""
+        """{"step", ...}: the encoder with the best dev metric so far."""
         return self.root / "best.json"
 
     def metrics(self, role: Role) -> Path:
@@ -110,15 +111,17 @@ class RunPaths:
         return self.root / kind / step_name(step)
 
     def received(self, kind: Kind, step: int) -> Path:
-        """Where a subscriber without the owner's disk puts its copy."""
-        return self.root / "received" / kind / step_name(step)
+        """Where a subscriber without the owner's disk puts its copy, on this machine."""
+        return self.root / "received" / f"{kind}-{self.node}" / step_name(step)
 
     def held(self, kind: Kind, step: int) -> Path | None:
         """A complete artefact on this disk, whichever way it came; None if there is none.
 
-        What was received comes first: it was compared with the announcement.
+        What was received comes first: it was compared with the announcement. Copies of other machines come last:
+        one of them may be our own, of before a restart that numbered the machines anew.
         """
-        for path in (self.received(kind, step), self.published(kind, step)):
+        others = sorted(self.root.glob(f"received/{kind}*/{step_name(step)}"))
+        for path in (self.received(kind, step), self.published(kind, step), *others):
             if (path / artefact.MANIFEST).is_file():
                 return path
         return None

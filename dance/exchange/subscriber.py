@@ -4,6 +4,8 @@
                                       │ no
                                       └──> fetch into received/, verify, rename ──┘
 
+The machines of a role may share the run folder: each fetches, sweeps and removes in a folder of its own.
+
 A role asks ``newest``; the thread that owns the channel calls ``turn``.
 """
 

@@ -47,7 +47,7 @@ def test_roles_started_by_hand_meet_over_sockets_alone(tmp_path):
     adopted = [record["negatives_step"] for record in tracking.read_lines(run["trainer"].journal)]
     assert adopted == [0, 10, 20]
     assert not run["trainer"].negatives.exists() and not run["inferencer"].encoders.exists()
-    assert 30 in paths.steps(run["inferencer"].root / "received" / "encoders")
+    assert 30 in paths.steps(run["inferencer"].received("encoders", 0).parent)
     assert [record["step"] for record in records(run["inferencer"], "inferencer")] == [0, 10, 20, 30]
 
 

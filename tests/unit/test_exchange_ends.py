@@ -1,5 +1,7 @@
 """A publisher and a subscriber in one turn of each, without sockets: who says, adopts and deletes what."""
 
+from dataclasses import replace
+
 import pytest
 
 from dance import artefact
@@ -114,6 +116,25 @@ def test_a14_a_resumed_subscriber_takes_up_its_copy_without_fetching(tmp_path):
     assert asked == 1 and pair.publisher.being_read() == set()
 
 
+def test_machines_that_share_a_run_folder_leave_each_others_fetches_and_copies_alone(tmp_path):
+    pair = Pair(tmp_path)
+    publish(pair.theirs, 7, salt=1)
+    pair.publisher.announce(7)
+    pair.turns()
+    ours, other = pair.subscriber.path(), replace(pair.ours, node=4)
+    under_way = artefact.draft(pair.ours.received(KIND, 8))
+    assert other.held(KIND, 7) == ours, "as after a restart that numbers the machines anew"
+    pair.ours, pair.end = other, pair.network.subscriber()
+    pair.subscriber = pair.new_subscriber()
+    publish(pair.theirs, 9)
+    pair.publisher.announce(9)
+    pair.turns()
+    pair.subscriber.release(set())
+    assert pair.subscriber.path() == other.held(KIND, 9) == other.received(KIND, 9)
+    assert under_way.is_dir()
+    artefact.verify(ours, contents=True)
+
+
 def test_release_keeps_the_newest_the_needed_and_what_is_not_ours(tmp_path):
     pair = Pair(tmp_path)
     for step in range(4):
@@ -146,7 +167,7 @@ def test_a_disk_that_cannot_be_written_stops_with_the_folder_named(tmp_path):
     pair.publisher.announce(1)
     pair.ours.root.mkdir()
     (pair.ours.root / "received").write_text("in the way")
-    with pytest.raises(RuntimeError, match=r"received/negatives: cannot keep what is fetched"):
+    with pytest.raises(RuntimeError, match=r"received/negatives-0: cannot keep what is fetched"):
         pair.turns()
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 
 from dance import arrays, artefact, paths, stopping
 from dance.location import resolve_model
+from dance.world import node
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,6 +121,17 @@ def test_held_finds_what_was_published_here_or_received(tmp_path):
     assert run.held("negatives", 3) == run.published("negatives", 3)
     publish(run.received("negatives", 3))  # fetched because what lies here was not what was announced
     assert run.held("negatives", 3) == run.received("negatives", 3)
+    assert replace(run, node=2).held("negatives", 3) == run.published("negatives", 3)
+
+
+def test_machines_of_a_role_are_told_apart_by_their_first_rank(monkeypatch):
+    assert node() == 0, "started alone"
+    found = []
+    for rank, local_rank in ((0, 0), (3, 3), (4, 0), (7, 3)):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("LOCAL_RANK", str(local_rank))
+        found.append(node())
+    assert found == [0, 0, 4, 4]
 
 
 # -- stopping -----------------------------------------------------------------------------------
