@@ -117,11 +117,10 @@ class RunPaths:
     def held(self, kind: Kind, step: int) -> Path | None:
         """A complete artefact on this disk, whichever way it came; None if there is none.
 
-        What was received comes first: it was compared with the announcement. Copies of other machines come last:
-        one of them may be our own, of before a restart that numbered the machines anew.
+        What was received comes first: it was compared with the announcement. What another machine received may be
+        of a future that a resume went back from.
         """
-        others = sorted(self.root.glob(f"received/{kind}*/{step_name(step)}"))
-        for path in (self.received(kind, step), self.published(kind, step), *others):
+        for path in (self.received(kind, step), self.published(kind, step)):
             if (path / artefact.MANIFEST).is_file():
                 return path
         return None

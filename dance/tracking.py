@@ -40,18 +40,31 @@ class Tracker:
         scalars = {key: value for key, value in scalars.items() if value is not None}
         try:
             append_line(self._path, scalars)
-            for key, value in scalars.items():
-                if key != "step" and self._writer is not None and not isinstance(value, list):
-                    self._writer.add_scalar(key, value, scalars["step"])
             self._failed = False
         except OSError as error:
             if not self._failed:
                 log.warning("metrics of step %s could not be written, later ones are tried: %s", scalars["step"], error)
             self._failed = True
 
+        self._draw(scalars)
+
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        """Never raises: what is missing then is missing in TensorBoard alone."""
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        except OSError as error:
+            log.warning("TensorBoard's file is not whole: %s", error)
+
+    def _draw(self, scalars: dict[str, Any]) -> None:
+        """To TensorBoard, whose writer is dead for good after its first failure."""
+        try:
+            for key, value in scalars.items():
+                if key != "step" and self._writer is not None and not isinstance(value, list):
+                    self._writer.add_scalar(key, value, scalars["step"])
+        except OSError as error:
+            log.warning("nothing is written for TensorBoard any more: %s", error)
+            self._writer = None
 
 
 def append_line(path: Path, record: dict[str, Any]) -> None:

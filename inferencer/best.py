@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import msgspec
 
 from dance import artefact
 from dance.evaluation.held_out import selected_by
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -29,12 +32,19 @@ class Best:
             return
         if best is None or record[key] > best[key]:
             kept = {name: record[name] for name in ("step", "ndcg@10", key) if name in record}
-            artefact.replace_file(self.path, msgspec.json.encode(kept))
+            try:
+                artefact.replace_file(self.path, msgspec.json.encode(kept))
+            except OSError as error:  # its record says it too, to whoever goes on from here
+                log.warning("step %d is the best so far, which could not be written: %s", record["step"], error)
 
-    def recall(self, records: list[dict[str, Any]]) -> None:
-        """Begin again with the records of what is not forgotten."""
+    def recall(self, records: list[dict[str, Any]], newest: int) -> None:
+        """Begin again with the records of what is not forgotten, up to step ``newest``.
+
+        What was the best until then stays it: its record may be the one that a full disk cost.
+        """
+        before = self._read() if self.active else None
         self.path.unlink(missing_ok=True)
-        for record in records:
+        for record in [*([before] if before and before["step"] <= newest else []), *records]:
             self.note(record)
 
     def _read(self) -> dict[str, Any] | None:

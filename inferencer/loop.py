@@ -88,7 +88,7 @@ class Loop:
             if all(record["step"] < self.done for record in records if "turn" in record):
                 records.append({"step": self.done, **{key: value for key, value in facts.items() if key != "text"}})
                 self.tracker.record(records[-1])
-        self.best.recall(records)
+        self.best.recall(records, newest)
         return records
 
     def _tell_change(self, before: float) -> None:

@@ -129,8 +129,9 @@ def _failed(run: _Run, role: Role, code: int) -> Outcome:
     run.on_message(
         f"{role} failed: the other role saves and leaves (at most {run.grace_seconds:.0f} s; Ctrl-C to kill it at once)"
     )
-    _end(run, len(run.asked.numbers))
-    return Outcome(FAILED, f"{failure}\n  {_saved(run.paths)}")
+    late = _end(run, len(run.asked.numbers))
+    killed = f"killed before it had saved: {' and '.join(late)}; " if late else ""
+    return Outcome(FAILED, f"{failure}\n  {killed}{_saved(run.paths)}")
 
 
 def _stop(run: _Run) -> Outcome:
@@ -156,7 +157,8 @@ def _end(run: _Run, signals: int) -> list[Role]:
     for role in run.roles:
         processes.ask_to_end(run.lock, role)
     deadline = time.monotonic() + run.grace_seconds
-    while None in run.codes().values() and time.monotonic() < deadline and len(run.asked.numbers) <= signals:
+    # Ranks whose torchrun was killed are waited for too.
+    while processes.family(run.lock) and time.monotonic() < deadline and len(run.asked.numbers) <= signals:
         run.on_tick()
         time.sleep(_POLL_SECONDS)
     late = [role for role, code in run.codes().items() if code is None]

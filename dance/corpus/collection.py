@@ -77,7 +77,7 @@ class Collection:
     @cached_property
     def own_documents(self) -> Rows:
         """Row of the document that is skipped for each query, being the query itself; -1 without one. [queries]"""
-        path = self.path / "own_documents.npy"
+        path = self.path / own.FILE
         # An earlier version skipped none: its encoders are measured as they were trained.
         return arrays.load(path) if path.is_file() else np.full(len(self.query_ids), own.NONE)
 

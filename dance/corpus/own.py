@@ -16,6 +16,7 @@ from .qrels import Qrels, Rows
 from .relevance import normal
 from .strings import StringTable
 
+FILE = "own_documents.npy"
 NONE = -1  # of a query without an own document
 _ENOUGH = 0.5  # share of the same texts
 

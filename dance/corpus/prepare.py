@@ -23,6 +23,7 @@ import numpy as np
 
 from .. import arrays, artefact
 from ..config import Config
+from . import own
 from .build import OnProgress, build, settings
 from .collection import Collection
 from .locking import locked
@@ -91,7 +92,8 @@ class Prepared:
     def identity(self) -> str:
         """The same on two machines if and only if row numbers mean the same text and tokens on both."""
         files = artefact.read_manifest(self.path).files | artefact.read_manifest(self.collection.path).files
-        told = sorted((name, file.sha256) for name, file in files.items() if name.endswith(".npy"))
+        # Which documents are skipped for their queries is no row's meaning, and mined ones are refused on opening.
+        told = sorted((n, file.sha256) for n, file in files.items() if n.endswith(".npy") and n != own.FILE)
         return hashlib.sha256(repr(told).encode()).hexdigest()
 
     def check(self, config: Config) -> None:

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import arrays
-from . import answers
+from . import answers, own
 from .drops import Drops
 from .extras import Extras
 from .limits import Kept
-from .own import own_documents
 from .qrels import Qrels, Rows
 from .relevance import twins
 from .strings import StringTable, write_strings
@@ -72,8 +71,8 @@ def write(folder: Path, joined: Joined, documents: Raw, queries: Raw, noticed: D
     splits = {split: _renumbered(qrels, new) for split, qrels in joined.splits.items()}
     same_ids = joined.same_ids[query_rows]
     same_ids = np.where(same_ids >= 0, new.documents[same_ids], -1)
-    own, noted = own_documents(folder, same_ids, splits.values(), joined.own_document)
-    arrays.save(folder / "own_documents.npy", own)
+    owned, noted = own.own_documents(folder, same_ids, splits.values(), joined.own_document)
+    arrays.save(folder / own.FILE, owned)
     facts |= {"own_documents": noted}
     return facts | read | _write_splits(folder, splits) | _write_extras(folder, joined, query_rows, new)
 

@@ -9,6 +9,7 @@ siblings, so that a missing, foreign or cut shard is refused and never just abse
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,8 +78,15 @@ def _create(path: Path, shape: tuple[int, int]) -> NDArray[np.float32]:
 
 
 def _reserve(path: Path) -> None:
-    """Disk for the whole file, or OSError now: a map that is filled on a full disk kills its process."""
+    """Disk for the whole file, or OSError now: a map that is filled on a full disk kills its process.
+
+    File systems that cannot are let be; where the C library does it for them, the file is written twice.
+    """
     if not hasattr(os, "posix_fallocate"):  # macOS
         return
     with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        try:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise

@@ -3,8 +3,8 @@
 Documents for queries: over the full corpus, by the split's judgements. Queries for documents ("d2q",
 DANCE section 4): every document that is relevant to something in the split asks among all queries of
 the collection. A query of another split that it is relevant to would be no mistake and no merit, so it
-is taken out of the list, and as much more is searched. So is what a text finds that is itself on the
-other side (data.own_document), in both directions.
+is taken out of the list, and as much more is searched. So is what is the asker itself
+(data.own_document): of a query that document alone, of a document that query whichever copy of it asks.
 """
 
 from __future__ import annotations

@@ -14,10 +14,13 @@ Covers = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]  # 
 NAMES = ("positives", "own", "copies", "rank", "margin", "relative_margin")
 
 
-def rank(shape: tuple[int, int], skip: int, topk: int) -> NDArray[np.bool_]:
-    """Places before ``skip`` and from ``topk`` on, of a list whose best is first."""
-    place = np.arange(shape[1])
-    return np.broadcast_to((place < skip) | (place >= topk), shape)
+def rank(own: NDArray[np.bool_], skip: int, topk: int) -> NDArray[np.bool_]:
+    """Places before ``skip`` and from ``topk`` on, of a list whose best is first.
+
+    own: [keys, k] what is the key itself, which takes no place.
+    """
+    place = np.cumsum(~own, axis=1) - 1  # [keys, k]
+    return (place < skip) | (place >= topk)
 
 
 def positives(keys: NDArray[np.int64], rows: NDArray[np.int64], judged: Covers) -> NDArray[np.bool_]:

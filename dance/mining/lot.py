@@ -24,7 +24,7 @@ _SLICED: tuple[Source, ...] = ("ann", "lookahead")  # found in what a refresh en
 class Judged:
     """What is relevant to a key, in one direction."""
 
-    covers: Covers  # both below and, with filters.copies, what the copies of both sides add
+    covers: Covers  # ``plain`` and ``own``, with filters.copies also the copies of both sides
     plain: Covers  # positives themselves
     own: Covers  # what the key is itself, on the other side
     look: SecondLook | None = None  # for the estimate of false negatives
@@ -82,11 +82,12 @@ class Lot:
             skip, topk = config.skip, config.depth
         elif self.source == "bm25":
             skip, topk = settings.skip, config.negatives.topk
+        own = filters.positives(self.keys, rows, judged.own)
         return {
             "positives": filters.positives(self.keys, rows, judged.plain),
-            "own": filters.positives(self.keys, rows, judged.own),
+            "own": own,
             "copies": filters.positives(self.keys, rows, judged.covers),
-            "rank": filters.rank(rows.shape, skip, topk),
+            "rank": filters.rank(own, skip, topk),
             "margin": filters.margin(self.scores, self.positives, settings.margin),
             "relative_margin": filters.relative_margin(self.scores, self.positives, settings.relative_margin),
         }

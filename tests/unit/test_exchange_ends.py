@@ -123,7 +123,7 @@ def test_machines_that_share_a_run_folder_leave_each_others_fetches_and_copies_a
     pair.turns()
     ours, other = pair.subscriber.path(), replace(pair.ours, node=4)
     under_way = artefact.draft(pair.ours.received(KIND, 8))
-    assert other.held(KIND, 7) == ours, "as after a restart that numbers the machines anew"
+    assert other.held(KIND, 7) is None, "it may be of a future that a resume went back from"
     pair.ours, pair.end = other, pair.network.subscriber()
     pair.subscriber = pair.new_subscriber()
     publish(pair.theirs, 9)

@@ -196,8 +196,17 @@ def test_the_best_is_chosen_by_the_fold_that_selects_over_all_documents(
     tmp_path: Path, records: list[dict], best: dict
 ) -> None:
     made = Best(tmp_path / "best.json", active=True)
-    made.recall(records)
+    made.recall(records, 5)
     assert msgspec.json.decode(made.path.read_bytes()) == best and made.step == best["step"]
+
+
+def test_the_best_stays_it_without_its_record_but_not_from_a_future_that_is_given_up(tmp_path: Path) -> None:
+    made = Best(tmp_path / "best.json", active=True)
+    made.note(record(5, ndcg_at_10=0.9))
+    made.recall([record(0, ndcg_at_10=0.2)], 5)
+    assert made.step == 5
+    made.recall([record(0, ndcg_at_10=0.2)], 4)
+    assert made.step == 0
 
 
 def test_a_static_run_has_no_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

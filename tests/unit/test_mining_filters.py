@@ -21,8 +21,14 @@ def matrix(data, element, keys, k, dtype):
 
 @given(st.integers(1, 4), st.integers(0, 12), st.integers(0, 12), st.integers(1, 12))
 def test_rank_window(keys, k, skip, topk):
-    dropped = filters.rank((keys, k), skip, topk)
+    dropped = filters.rank(np.zeros((keys, k), dtype=bool), skip, topk)
     assert dropped.tolist() == [[not skip <= place < topk for place in range(k)]] * keys
+
+
+def test_v08_what_the_key_is_itself_takes_no_place() -> None:
+    own = np.array([[True, False, False, False], [False, False, True, False], [False] * 4])
+    dropped = filters.rank(own, 1, 3) | own
+    assert dropped.tolist() == [[True, True, False, False], [True, False, True, False], [True, False, False, True]]
 
 
 @given(st.data(), st.sampled_from(["margin", "relative_margin"]), st.one_of(st.none(), st.floats(-2, 2)))
