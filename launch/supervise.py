@@ -157,13 +157,17 @@ def _end(run: _Run, signals: int) -> list[Role]:
     for role in run.roles:
         processes.ask_to_end(run.lock, role)
     deadline = time.monotonic() + run.grace_seconds
-    # Ranks whose torchrun was killed are waited for too.
-    while processes.family(run.lock) and time.monotonic() < deadline and len(run.asked.numbers) <= signals:
+    while _unended(run) and time.monotonic() < deadline and len(run.asked.numbers) <= signals:
         run.on_tick()
         time.sleep(_POLL_SECONDS)
     late = [role for role, code in run.codes().items() if code is None]
     processes.end(run.lock)
     return late
+
+
+def _unended(run: _Run) -> bool:
+    """Ranks whose torchrun was killed are waited for too, and torchruns that leave and have no code yet."""
+    return None in run.codes().values() or bool(processes.family(run.lock))
 
 
 def _saved(paths: RunPaths) -> str:
