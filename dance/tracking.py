@@ -45,8 +45,7 @@ class Tracker:
             if not self._failed:
                 log.warning("metrics of step %s could not be written, later ones are tried: %s", scalars["step"], error)
             self._failed = True
-
-        self._draw(scalars)
+        self._add_scalars(scalars)
 
     def close(self) -> None:
         """Never raises: what is missing then is missing in TensorBoard alone."""
@@ -56,7 +55,7 @@ class Tracker:
         except OSError as error:
             log.warning("TensorBoard's file is not whole: %s", error)
 
-    def _draw(self, scalars: dict[str, Any]) -> None:
+    def _add_scalars(self, scalars: dict[str, Any]) -> None:
         """To TensorBoard, whose writer is dead for good after its first failure."""
         try:
             for key, value in scalars.items():

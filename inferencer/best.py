@@ -42,9 +42,10 @@ class Best:
 
         What was the best until then stays it: its record may be the one that a full disk cost.
         """
-        before = self._read() if self.active else None
-        self.path.unlink(missing_ok=True)
-        for record in [*([before] if before and before["step"] <= newest else []), *records]:
+        best = self.step
+        if best is not None and best > newest:
+            self.path.unlink()
+        for record in records:
             self.note(record)
 
     def _read(self) -> dict[str, Any] | None:

@@ -70,7 +70,7 @@ def write(folder: Path, joined: Joined, documents: Raw, queries: Raw, noticed: D
     read = {"read": {"documents": len(documents.ids), "queries": len(queries.ids)}}
     splits = {split: _renumbered(qrels, new) for split, qrels in joined.splits.items()}
     same_ids = joined.same_ids[query_rows]
-    same_ids = np.where(same_ids >= 0, new.documents[same_ids], -1)
+    same_ids = np.where(same_ids >= 0, new.documents[same_ids], own.NONE)
     owned, noted = own.own_documents(folder, same_ids, splits.values(), joined.own_document)
     arrays.save(folder / own.FILE, owned)
     facts |= {"own_documents": noted}

@@ -56,6 +56,8 @@ def search(
     doubtful = np.arange(len(queries))
     tries = k * min(per_row, OFTEN) + SPARE[0], k * per_row + SPARE[-1]
     gpu = _gpu(device, tries[0])
+    if gpu is not None:
+        _release_cache()
     for nominees in tries:
         again, unsure = _scan(vectors, rows, queries[doubtful], k, nominees, gpu, block, per_row > 1)
         found.scores[doubtful], found.rows[doubtful] = again
@@ -138,10 +140,14 @@ def _gpu(device: torch.device | None, nominees: int) -> int | None:
     if nominees > GPU_LIMIT:
         log.info("top %d is over what Faiss selects on a GPU (%d), so searches run on the CPU", nominees, GPU_LIMIT)
         return None
+    return device.index or 0
+
+
+def _release_cache() -> None:
+    """What PyTorch keeps for later is memory that Faiss would not get."""
     import torch  # loaded by whoever has a device
 
-    torch.cuda.empty_cache()  # what PyTorch keeps for later is memory that Faiss would not get
-    return device.index or 0
+    torch.cuda.empty_cache()
 
 
 @cache
