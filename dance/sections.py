@@ -177,6 +177,9 @@ class Batches(Section, frozen=True):
     how: Literal["ordinary", "hard_groups"] = "ordinary"
     # Pairs in a group.
     group_size: Annotated[int, Meta(ge=2)] = 8
+    # Which vectors tell how close pairs are: queries against the others' positives, or queries against queries, for
+    # which no document is encoded.
+    near: Literal["positives", "queries"] = "positives"
     # Share of each batch that is made of groups.
     grouped_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
 

@@ -69,7 +69,8 @@ class Context:
         config = self.config
         margins = config.filters.margin is not None or config.filters.relative_margin is not None
         weighs = margins or config.draw.how == "simans" or config.draw.lookahead > 0
-        return (self.mines_documents and weighs) or self.mines_queries or self.groups_pairs
+        groups = self.groups_pairs and config.batches.near == "positives"
+        return (self.mines_documents and weighs) or self.mines_queries or groups
 
     @cached_property
     def qrels(self) -> Qrels:

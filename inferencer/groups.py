@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dance.mining.groups import REACH, form_groups
 from dance.mining.table import Groups
 from dance.search.flat import inner_products, search
-from dance.search.neighbours import NONE
+from dance.search.neighbours import NONE, Neighbours, best, empty
 
 from .context import Context
 from .corpus import Corpus, Rows, Vectors
+from .pairs import Pairs
 from .sources import pairs_of
 from .vectors import Queries
+
+_SKIPPED = 224  # at most so many of a query's own pairs are looked behind for its neighbours
 
 
 def group(context: Context, corpus: Corpus, asked: Queries, queries: Rows, step: int) -> Groups | None:
     """A collective; the groups are at rank 0, None elsewhere. ``queries`` [queries] rows, ascending.
 
     All ranks look for neighbours, which is quadratic in the pairs; rank 0 alone forms the groups of them, in
-    about a second for 20,000 pairs. Raises embed.Interrupted.
+    about two seconds for 20,000 pairs. Raises embed.Interrupted.
     """
+    batches = context.config.batches
     place, positives = pairs_of(context.qrels, queries)
+    pairs = Pairs(context.relevance, queries[place], positives, batches.near == "queries")
     context.reporter.begin("group", len(place), "pairs")
     asking = asked.of(queries)[place]  # [pairs, width]
-    near = _nearest(context, asking, _vectors(context, corpus, asking, positives))
-    return _formed(context, near, queries[place], positives, step) if context.world.leads else None
-
-
-def _formed(context: Context, near: Rows, queries: Rows, positives: Rows, step: int) -> Groups:
-    """near: [pairs, neighbours] places; queries, positives: [pairs] rows."""
-
-    def answers(one: Rows, other: Rows) -> NDArray[np.bool_]:
-        same = queries[one][:, None] == queries[other][None, :]
-        return same | context.relevance.covers(queries[one][:, None], positives[other][None, :])
-
-    found = form_groups(near, context.config.batches.group_size, answers, context.config.seed, step)
-    return Groups(*(np.where(found == NONE, NONE, column[found]) for column in (queries, positives)))
+    vectors = asking if pairs.by_queries else _vectors(context, corpus, asking, positives)
+    near = _nearest(context, pairs, asking, vectors)
+    if not context.world.leads:
+        return None
+    found = form_groups(near, batches.group_size, pairs.opposes, context.config.seed, step)
+    return Groups(*(np.where(found == NONE, NONE, column[found]) for column in (pairs.queries, pairs.positives)))
 
 
 def _vectors(context: Context, corpus: Corpus, queries: Vectors, positives: Rows) -> Vectors:
@@ -51,22 +48,32 @@ def _vectors(context: Context, corpus: Corpus, queries: Vectors, positives: Rows
     return np.concatenate(parts)
 
 
-def _nearest(context: Context, queries: Vectors, positives: Vectors) -> Rows:
-    """Places of the positives nearest to each query, both [pairs, width]. [pairs, neighbours] at rank 0, none elsewhere
+def _nearest(context: Context, pairs: Pairs, queries: Vectors, vectors: Vectors) -> Neighbours:
+    """The pairs that oppose each one and are nearest to its query; at rank 0, none elsewhere.
 
-    The ranks meet after every round of blocks, so that none waits for longer than another searches one.
+    queries, vectors: [pairs, width] of each pair's query and text. Texts that several pairs share are searched
+    once, lest they be all that is found. The ranks meet after every round of blocks, so that none waits for
+    longer than another searches one.
     """
-    world, places = context.world, np.arange(len(positives))
-    nothing = np.empty((0, min(len(queries), REACH * context.config.batches.group_size)), np.int64)
-    here, near = nothing, [nothing]
+    world, texts = context.world, np.arange(len(pairs.firsts))
+    k = min(len(texts), REACH + min(pairs.most, _SKIPPED))
+    vectors = vectors[pairs.firsts]  # [texts, width]
+    here, near = empty(0, REACH), [empty(0, REACH)]
     for to, part in context.blocks(len(queries)):
         if world.rank == to:
-            here = search(positives, places, queries[part], nothing.shape[1], world.device).rows
+            found = search(vectors, texts, queries[part], k, world.device)
+            here = _apart(pairs, np.arange(part.start, part.stop), found)
         if to == world.size - 1 or part.stop == len(queries):  # the round is through; by rank is by place
-            near += world.gather_ragged(here, 0)
-            here = nothing
+            near += map(Neighbours, world.gather_ragged(here.scores, 0), world.gather_ragged(here.rows, 0))
+            here = empty(0, REACH)
             context.all_tell(part.stop)
-    return np.concatenate(near)
+    return Neighbours(*map(np.concatenate, zip(*near)))
+
+
+def _apart(pairs: Pairs, asking: Rows, near: Neighbours) -> Neighbours:
+    """Of the texts near to each place that asks [asking] the first that oppose it, as places of pairs."""
+    found = pairs.having(near.rows, asking[:, None])  # [asking, k]
+    return best(near.scores, np.where(pairs.opposes(asking[:, None], found), found, NONE), REACH)
 
 
 def best_chunks(queries: Vectors, which: Rows, vectors: Vectors) -> Vectors:

@@ -1,11 +1,13 @@
 """Groups of pairs that are close to each other, so that a batch made of them opposes like with like.
 
-    pair 0: q0 d0      nearest positives of q0 among unused pairs: d7, d3, d9 -> group (0, 7, 3, 9)
-    pair 1: q1 d1      ...
+    nearest positives of q0:  d0 .81   d7 .62   d3 .51   d9 .40     pulls between 0 and 7: .22, 0 and 3: .11
+    nearest positives of q7:  d7 .77   d2 .60   d0 .55   d3 .50                   7 and 2: .10, 7 and 0: .05
+    group of pair 0:          0, then 7 (.22 + .05), then 3 (.11), then 2 (.10), ...
 
-Every pair is in one group. Seeds come in a seeded order and take the nearest unused pairs by their query
-against the others' positives, so that early groups are tighter than late ones. (Related: topic-aware
-batches of TAS-B, NGAME.)
+Every pair is in one group. A group starts with a pair of a seeded order and takes, one after another, the free
+pair that its members pull most together: by their queries against its positive and by its query against
+theirs. A pull is what a score is over that of the last neighbour looked at, so that a crowded place, where all
+scores are high, pulls no more than another. (Related: topic-aware batches of TAS-B, NGAME.)
 """
 
 from __future__ import annotations
@@ -15,60 +17,86 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..search.neighbours import NONE
+from ..search.neighbours import NONE, Neighbours
 from .draw import permutation
 
 Rows = NDArray[np.int64]
-# [a], [b] -> [a, b]: whether the query of the one is answered by the positive of the other
-Answers = Callable[[Rows, Rows], NDArray[np.bool_]]
-REACH = 16  # neighbours looked at per member of a group; beyond them any unused pair is as good
+Opposes = Callable[[Rows, Rows], NDArray[np.bool_]]
+REACH = 32  # neighbours looked at per pair; what is beyond them does not pull
+_TOGETHER = 8  # pairs that are held against the members in one go
 _AHEAD = 16  # pairs of the order looked at at first, per free one that is looked for
 
 
-def form_groups(near: Rows, size: int, answers: Answers, seed: int, step: int) -> Rows:
+def form_groups(near: Neighbours, size: int, opposes: Opposes, seed: int, step: int) -> Rows:
     """Places of the pairs, [groups, size], -1 after the last; only the last group can be short.
 
-    near: [pairs, neighbours] places of the pairs whose positives are nearest to each one's query, REACH of
-    them per member. Pairs that ``answers`` says would not oppose each other are kept apart as long as there
-    are others. Raises ValueError for a size under 2.
+    near: for each pair's query the places of the pairs whose positives are nearest, REACH of them or fewer. Pairs
+    that do not oppose each other (``opposes`` of two broadcast places) are kept apart as long as there are
+    others. Raises ValueError for a size under 2.
     """
     if size < 2:
         raise ValueError(f"a group of {size} pair opposes nothing: at least 2")
-    order = permutation(len(near), seed, step)
-    free = np.ones(len(near), dtype=bool)
-    groups = np.full((-(-len(near) // size), size), NONE, dtype=np.int64)
+    pairs = len(near.rows)
+    order, pulls = permutation(pairs, seed, step), _Pulls(near)
+    free = np.ones(pairs, dtype=bool)
+    groups = np.full((-(-pairs // size), size), NONE, dtype=np.int64)
     waiting = 0  # where in ``order`` the first free pair is
     for group in groups:
         while not free[order[waiting]]:
             waiting += 1
-        free[order[waiting]] = False
-        chosen = _group(order[waiting], near, free, size, answers, order[waiting + 1 :])
-        group[: len(chosen)] = chosen
-        free[chosen] = False
+        members = _grow(order[waiting], size, pulls, free, opposes, order[waiting + 1 :])
+        group[: len(members)] = members
     return groups
 
 
-def _group(first: np.int64, near: Rows, free: NDArray[np.bool_], size: int, answers: Answers, order: Rows) -> Rows:
-    """The first pair and the nearest free ones; what stands in the way of a member comes last."""
-    close = near[first][free[near[first]]]
-    chosen, spare = _apart(np.append(first, close), size, answers)
-    if len(chosen) < size:  # then any free pair
-        rest = _first_free(order, free, len(close) + 2 * size)
-        pairs = np.concatenate([[first], close, rest[~np.isin(rest, close)]])
-        chosen, spare = _apart(pairs, size, answers)
-    return np.concatenate([chosen, spare])[:size]
+class _Pulls:
+    """How much pairs pull each other, the same both ways."""
+
+    def __init__(self, near: Neighbours) -> None:
+        count, there = len(near.rows), near.rows != NONE
+        least = np.where(there, near.scores, np.inf).min(axis=1, keepdims=True, initial=np.inf)  # [pairs, 1]
+        one, other, over = np.nonzero(there)[0], near.rows[there], (near.scores - least)[there]  # [links] each
+        keys, at = np.unique(np.concatenate([one * count + other, other * count + one]), return_inverse=True)
+        self._weights = np.bincount(at, weights=np.tile(over, 2)).astype(np.float64, copy=False)
+        pulling, self._pulled = np.divmod(keys, max(count, 1))
+        self._starts = np.searchsorted(pulling, np.arange(count + 1))
+
+    def of(self, pair: np.int64) -> tuple[Rows, NDArray[np.float64]]:
+        """The pairs that it pulls, each once, and how much."""
+        part = slice(self._starts[pair], self._starts[pair + 1])
+        return self._pulled[part], self._weights[part]
 
 
-def _apart(pairs: Rows, size: int, answers: Answers) -> tuple[Rows, Rows]:
-    """The first ``size`` of them that oppose each other, and those that they left out on the way."""
-    against = answers(pairs, pairs)
-    against |= against.T
-    chosen: list[int] = []
-    for place in range(len(pairs)):
-        if len(chosen) < size and not against[place, chosen].any():
-            chosen.append(place)
-    spare = np.setdiff1d(np.arange(len(pairs)), chosen)
-    return pairs[chosen], pairs[spare]
+def _grow(first: np.int64, size: int, pulls: _Pulls, free: NDArray[np.bool_], opposes: Opposes, order: Rows) -> Rows:
+    """The members of the group that starts with a pair; they are free no more."""
+    members, within = np.array([first]), np.empty(0, np.int64)
+    pull = np.zeros(len(free))
+    free[first] = False
+    while len(members) < size:
+        pulled, by = pulls.of(members[-1])
+        pull[pulled] += by
+        within = np.concatenate([within, pulled])
+        within = within[free[within]]
+        pair = _first_apart(within[np.argsort(-pull[within], kind="stable")], members, opposes)
+        if pair is None:
+            rest = _first_free(order, free, 2 * size)
+            if not len(rest):
+                break
+            pair = _first_apart(rest, members, opposes)
+            pair = rest[0] if pair is None else pair  # then it has to be one that does not oppose
+        members = np.append(members, pair)
+        free[pair] = False
+    return members
+
+
+def _first_apart(pairs: Rows, members: Rows, opposes: Opposes) -> np.int64 | None:
+    """The first that opposes all members."""
+    for start in range(0, len(pairs), _TOGETHER):
+        some = pairs[start : start + _TOGETHER]
+        apart = opposes(some[:, None], members[None, :]).all(axis=1)
+        if apart.any():
+            return some[apart.argmax()]
+    return None
 
 
 def _first_free(order: Rows, free: NDArray[np.bool_], count: int) -> Rows:

@@ -15,6 +15,7 @@ from dance.paths import RunPaths
 from dance.search import flat
 from dance.search.neighbours import Neighbours
 from inferencer.groups import _nearest, best_chunks
+from inferencer.pairs import Pairs
 from inferencer.window import window
 from tests.refreshing import ENCODE, MAXP, context, encoded, make_home, make_ready, refresh, table
 from tests.threads import ThreadWorld, together
@@ -76,6 +77,22 @@ def test_groups_are_closer_than_chance(home: Path) -> None:
     assert mean_score(np.arange(size)) > max(others)
 
 
+def test_groups_by_queries_are_close_by_their_queries_and_encode_no_document(home: Path) -> None:
+    batches = {"how": "hard_groups", "group_size": 3, "near": "queries"}
+    none = {"per_example": 0, "queries_per_example": 0, "queries_per_refresh": 1.0}
+    sliced = {"refresh": {"fraction": 0.25}, "evaluate": {"every": 20}, "sources": {"ann": 0.0}}
+    run = ready(home, "queries", batches=batches, negatives=none, **sliced)
+    record = refresh(run, 2, due=False)[0]
+    groups, queries = table(run).groups, encoded(run)[2]
+    assert record["documents_encoded"] == 0 and groups is not None
+
+    def mean_score(rows: np.ndarray) -> float:
+        return float(np.mean([queries[a] @ queries[b] for group in rows[:4] for a in group for b in group]))
+
+    shuffled = [np.random.default_rng(seed).permutation(groups.queries.ravel()) for seed in range(20)]
+    assert mean_score(groups.queries) > max(mean_score(rows.reshape(groups.queries.shape)) for rows in shuffled)
+
+
 @pytest.mark.parametrize("processes", [2, 3])
 def test_the_ranks_search_their_blocks_and_find_what_one_does(
     home: Path, processes: int, monkeypatch: pytest.MonkeyPatch
@@ -99,14 +116,15 @@ def test_the_ranks_search_their_blocks_and_find_what_one_does(
 
 def test_all_ranks_stop_together_once_one_is_asked_to(home: Path) -> None:
     run = ready(home, "stopped")
-    vectors = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)  # six blocks
 
     def work(world: ThreadWorld) -> None:
         made = context(run, world)
+        pairs = Pairs(made.relevance, *made.qrels.pairs(), by_queries=True)
+        vectors = np.random.default_rng(0).normal(size=(len(pairs.queries), 8)).astype(np.float32)  # of seven blocks
         if world.rank == 1:
             made.stop = type("Asked", (), {"requested": True})()
         with pytest.raises(Interrupted):
-            _nearest(made, vectors, vectors)
+            _nearest(made, pairs, vectors, vectors)
 
     together(2, work)
 

@@ -1,0 +1,59 @@
+"""Queries and what answers them, to be put together to groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dance.corpus.relevance import Relevance
+
+from .corpus import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Queries, each with a document that answers it. A pair is named by its place."""
+
+    relevance: Relevance
+    queries: Rows  # [pairs] rows, ascending
+    positives: Rows  # [pairs] rows
+    by_queries: bool  # whether texts are queries, else they are positives
+
+    def opposes(self, one: Rows, other: Rows) -> NDArray[np.bool_]:
+        """Whether neither query is answered by the positive of the other; the two broadcast."""
+        return ~(self._answers(one, other) | self._answers(other, one))
+
+    def _answers(self, one: Rows, other: Rows) -> NDArray[np.bool_]:
+        asking = self.queries[one]
+        return (asking == self.queries[other]) | self.relevance.covers(asking, self.positives[other])
+
+    @cached_property
+    def most(self) -> int:
+        """Pairs of one query at most."""
+        return int(np.unique(self.queries, return_counts=True)[1].max(initial=0))
+
+    @cached_property
+    def _texts(self) -> tuple[Rows, Rows]:
+        """(text of each pair [pairs], its first pair [texts]); pairs that share a query or positive share the text."""
+        rows = self.queries if self.by_queries else self.positives
+        _, first, text = np.unique(rows, return_index=True, return_inverse=True)
+        return text, first
+
+    @property
+    def firsts(self) -> Rows:
+        """The first pair of each text. [texts]"""
+        return self._texts[1]
+
+    def having(self, texts: Rows, asking: Rows) -> Rows:
+        """A pair of each text, of texts that several share another for every place that asks. [asking, k] -> same"""
+        order, starts = self._by_text
+        return order[starts[texts] + asking % np.diff(starts)[texts]]
+
+    @cached_property
+    def _by_text(self) -> tuple[Rows, Rows]:
+        """(pairs in the order of their texts [pairs], where each text starts [texts + 1])."""
+        order = np.argsort(self._texts[0], kind="stable")
+        return order, np.searchsorted(self._texts[0][order], np.arange(len(self.firsts) + 1))
