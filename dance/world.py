@@ -23,6 +23,8 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 Numbers = TypeVar("Numbers", NDArray[np.float32], NDArray[np.int64])
+NOTHING = -1  # in ``agree_min`` of steps: a rank that stands by none
+FAR = 1 << 62  # one that has no say, since it hears nobody: it stands in nobody's way
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dance.paths import RunPaths
 from dance.progress import Reporter
 from dance.stopping import Stop
 from dance.tracking import Tracker, forget_after, read_lines
-from dance.world import World
+from dance.world import FAR, NOTHING, World
 
 from .best import Best
 from .passes import Passes
@@ -27,8 +27,6 @@ from .refresh import Refresher
 
 log = logging.getLogger(__name__)
 
-_FAR = 1 << 62  # what a rank without a subscriber answers: it stands in nobody's way
-_NOTHING = -1
 _PAUSE = 0.1  # seconds between two looks while waiting
 
 
@@ -72,9 +70,9 @@ class Loop:
             records = self._recall(newest)
         self.passes.recall(records)
         # Rank 0 knows, because the negatives lie on its disk.
-        mine = [_NOTHING if self.done is None else self.done, self.turn] if self.world.leads else [_FAR, _FAR]
+        mine = [NOTHING if self.done is None else self.done, self.turn] if self.world.leads else [FAR, FAR]
         done, self.turn = self.world.agree_min(mine)
-        self.done = None if done == _NOTHING else done
+        self.done = None if done == NOTHING else done
         self.announce("wait")
 
     def _recall(self, newest: int) -> list[dict[str, Any]]:
@@ -109,12 +107,12 @@ class Loop:
         if self.passes.holds and not self.advance():
             return None
         self.reporter.begin("wait", message="for the next encoder")
-        done = _NOTHING if self.done is None else self.done
+        done = NOTHING if self.done is None else self.done
 
         def newer() -> int:
             assert self.subscriber is not None
             held = self.subscriber.newest()
-            return _NOTHING if held is None or held <= done else held
+            return NOTHING if held is None or held <= done else held
 
         while (newest := self._wait(newer, f"an encoder newer than step {done}")) is not None:
             # The untrained encoder is never skipped: what training gained is counted from it. Any other may be,
@@ -137,7 +135,7 @@ class Loop:
     def _announced(self) -> int:
         assert self.subscriber is not None
         step = self.subscriber.peer().step
-        return _NOTHING if step is None else step
+        return NOTHING if step is None else step
 
     def _wait(self, look: Callable[[], int], wanted: str) -> int | None:
         """What all machines agree on once all see something; None where a stop or the end came first.
@@ -146,7 +144,7 @@ class Loop:
         """
         patience = Patience(self.config.exchange)
         while True:
-            seen, go = _FAR, not self.stop.requested
+            seen, go = FAR, not self.stop.requested
             if self.subscriber is not None:
                 peer = self.subscriber.peer()
                 self._refuse_regress(peer)
@@ -154,7 +152,7 @@ class Loop:
             step, going = self.world.agree_min([seen, int(go)])
             if not going:
                 return None
-            if step != _NOTHING:
+            if step != NOTHING:
                 return step
             if self.subscriber is not None:
                 patience.check(peer, wanted, self.subscriber.where)

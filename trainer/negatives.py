@@ -17,12 +17,10 @@ from dance.paths import RunPaths
 from dance.progress import Reporter
 from dance.stopping import Stop
 from dance.tracking import note
-from dance.world import World
+from dance.world import FAR, NOTHING, World
 
 log = logging.getLogger(__name__)
 
-_FAR = 1 << 62  # what a rank without a subscriber answers: it stands in nobody's way
-_NOTHING = -1
 _PAUSE = 0.05  # seconds between two looks while waiting
 
 
@@ -122,8 +120,8 @@ class Negatives:
 
     def _agreed(self) -> int:
         """Newest step that every node holds complete; also settles whether to stop."""
-        held = _FAR if self.subscriber is None else self.subscriber.newest()
-        newest, go = self.world.agree_min([_NOTHING if held is None else held, 0 if self.stop.requested else 1])
+        held = FAR if self.subscriber is None else self.subscriber.newest()
+        newest, go = self.world.agree_min([NOTHING if held is None else held, 0 if self.stop.requested else 1])
         self.stopping = go == 0
         return newest
 
