@@ -48,12 +48,16 @@ class Pairs:
         return self._texts[1]
 
     def having(self, texts: Rows, asking: Rows) -> Rows:
-        """A pair of each text, of texts that several share another for every place that asks. [asking, k] -> same"""
-        order, starts = self._by_text
-        return order[starts[texts] + asking % np.diff(starts)[texts]]
+        """A pair of each text, of texts that several share another for every pair that asks. [asking, k] -> same"""
+        order, starts, turns = self._by_text
+        return order[starts[texts] + turns[asking] % np.diff(starts)[texts]]
 
     @cached_property
-    def _by_text(self) -> tuple[Rows, Rows]:
-        """(pairs in the order of their texts [pairs], where each text starts [texts + 1])."""
-        order = np.argsort(self._texts[0], kind="stable")
-        return order, np.searchsorted(self._texts[0][order], np.arange(len(self.firsts) + 1))
+    def _by_text(self) -> tuple[Rows, Rows, Rows]:
+        """(pairs by text [pairs], where each text starts [texts + 1], which turn each pair has [pairs])."""
+        own = self._texts[0]
+        order = np.argsort(own, kind="stable")
+        starts = np.searchsorted(own[order], np.arange(len(self.firsts) + 1))
+        within = np.empty_like(order)
+        within[order] = np.arange(len(order)) - starts[own[order]]  # place among the pairs of the same text
+        return order, starts, within + own

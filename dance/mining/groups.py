@@ -75,28 +75,29 @@ def _grow(first: np.int64, size: int, pulls: _Pulls, free: NDArray[np.bool_], op
     while len(members) < size:
         pulled, by = pulls.of(members[-1])
         pull[pulled] += by
-        within = np.concatenate([within, pulled])
-        within = within[free[within]]
-        pair = _first_apart(within[np.argsort(-pull[within], kind="stable")], members, opposes)
-        if pair is None:
-            rest = _first_free(order, free, 2 * size)
-            if not len(rest):
-                break
-            pair = _first_apart(rest, members, opposes)
-            pair = rest[0] if pair is None else pair  # then it has to be one that does not oppose
-        members = np.append(members, pair)
-        free[pair] = False
+        within = np.unique(np.concatenate([within, pulled]))
+        within = within[free[within] & (pull[within] >= 0)]
+        within = within[np.argsort(-pull[within], kind="stable")]
+        at = _first_apart(within, members, opposes)
+        pull[within[:at]] = -np.inf  # they do not oppose a member, whoever comes next
+        if at == len(within):
+            within = _first_free(order, free, 2 * size)
+            at = _first_apart(within, members, opposes) % max(len(within), 1)  # if none opposes, the first
+        if not len(within):
+            break
+        members = np.append(members, within[at])
+        free[within[at]] = False
     return members
 
 
-def _first_apart(pairs: Rows, members: Rows, opposes: Opposes) -> np.int64 | None:
-    """The first that opposes all members."""
+def _first_apart(pairs: Rows, members: Rows, opposes: Opposes) -> int:
+    """Where the first is that opposes all members; their number if none does."""
     for start in range(0, len(pairs), _TOGETHER):
         some = pairs[start : start + _TOGETHER]
         apart = opposes(some[:, None], members[None, :]).all(axis=1)
         if apart.any():
-            return some[apart.argmax()]
-    return None
+            return start + int(apart.argmax())
+    return len(pairs)
 
 
 def _first_free(order: Rows, free: NDArray[np.bool_], count: int) -> Rows:

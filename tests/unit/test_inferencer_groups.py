@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dance.corpus.qrels import Qrels
+from dance.corpus.relevance import Relevance
 from dance.encoder.embed import Interrupted
+from dance.mining.groups import form_groups
 from dance.paths import RunPaths
 from dance.search import flat
 from dance.search.neighbours import Neighbours
@@ -112,6 +115,22 @@ def test_the_ranks_search_their_blocks_and_find_what_one_does(
     assert one is not None and many is not None
     assert np.array_equal(one.queries, many.queries) and np.array_equal(one.positives, many.positives)
     assert len(at_rank) == processes and max(at_rank.values()) - min(at_rank.values()) <= 1
+
+
+def test_where_a_document_answers_many_queries_its_neighbours_are_other_documents(home: Path) -> None:
+    """40 documents in 5 places, each with 40 queries: the pairs nearest to a query are all of its own document."""
+    random = np.random.default_rng(0)
+    places = np.repeat(random.normal(size=(5, 16)), 8, axis=0)
+    documents = np.tile(np.arange(40), 40)
+    vectors = (places + 0.1 * random.normal(size=(40, 16))).astype(np.float32)[documents]
+    queries = (vectors + 0.01 * random.normal(size=vectors.shape)).astype(np.float32)
+    qrels = Qrels.of(np.arange(1600), documents, np.ones(1600))
+    pairs = Pairs(Relevance.of(qrels, np.arange(40)), *qrels.pairs(), by_queries=False)
+    run = ready(home, "many")
+    near = together(1, lambda world: _nearest(context(run, world), pairs, queries, vectors))[0]
+    groups = form_groups(near, 8, pairs.opposes, seed=0, step=0)
+    alike = [np.mean(documents[group] // 8 == documents[group[0]] // 8) for group in groups]
+    assert all(len(set(documents[group].tolist())) == 8 for group in groups[:150]) and np.mean(alike) > 0.5
 
 
 def test_all_ranks_stop_together_once_one_is_asked_to(home: Path) -> None:
