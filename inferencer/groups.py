@@ -8,6 +8,7 @@ from dance.mining.groups import REACH, form_groups
 from dance.mining.table import Groups
 from dance.search.flat import inner_products, search
 from dance.search.neighbours import NONE, Neighbours, best, empty
+from dance.world import World
 
 from .context import Context
 from .corpus import Corpus, Rows, Vectors
@@ -15,14 +16,14 @@ from .pairs import Pairs
 from .sources import pairs_of
 from .vectors import Queries
 
-_SKIPPED = 224  # at most so many of a query's own pairs are looked behind for its neighbours
+_LOOKS = (REACH + 16, 1024)  # texts among which a pair's neighbours are: at first, and where too few of those oppose it
 
 
 def group(context: Context, corpus: Corpus, asked: Queries, queries: Rows, step: int) -> Groups | None:
     """A collective; the groups are at rank 0, None elsewhere. ``queries`` [queries] rows, ascending.
 
-    All ranks look for neighbours, which is quadratic in the pairs; rank 0 alone forms the groups of them, in
-    about two seconds for 20,000 pairs. Raises embed.Interrupted.
+    All ranks look for neighbours, which is quadratic in the pairs; rank 0 alone forms the groups of them, in two
+    seconds for 20,000 pairs in groups of 8, five in groups of 32. Raises embed.Interrupted.
     """
     batches = context.config.batches
     place, positives = pairs_of(context.qrels, queries)
@@ -51,18 +52,14 @@ def _vectors(context: Context, corpus: Corpus, queries: Vectors, positives: Rows
 def _nearest(context: Context, pairs: Pairs, queries: Vectors, vectors: Vectors) -> Neighbours:
     """The pairs that oppose each one and are nearest to its query; at rank 0, none elsewhere.
 
-    queries, vectors: [pairs, width] of each pair's query and text. Texts that several pairs share are searched
-    once, lest they be all that is found. The ranks meet after every round of blocks, so that none waits for
-    longer than another searches one.
+    queries, vectors: [pairs, width] of each pair's query and text. The ranks meet after every round of blocks, so
+    that none waits for longer than another searches one.
     """
-    world, texts = context.world, np.arange(len(pairs.firsts))
-    k = min(len(texts), REACH + min(pairs.most, _SKIPPED))
-    vectors = vectors[pairs.firsts]  # [texts, width]
+    world, texts = context.world, vectors[pairs.firsts]  # [texts, width]
     here, near = empty(0, REACH), [empty(0, REACH)]
     for to, part in context.blocks(len(queries)):
         if world.rank == to:
-            found = search(vectors, texts, queries[part], k, world.device)
-            here = _apart(pairs, np.arange(part.start, part.stop), found)
+            here = _opposing(pairs, part, queries, texts, world)
         if to == world.size - 1 or part.stop == len(queries):  # the round is through; by rank is by place
             near += map(Neighbours, world.gather_ragged(here.scores, 0), world.gather_ragged(here.rows, 0))
             here = empty(0, REACH)
@@ -70,10 +67,23 @@ def _nearest(context: Context, pairs: Pairs, queries: Vectors, vectors: Vectors)
     return Neighbours(*map(np.concatenate, zip(*near)))
 
 
-def _apart(pairs: Pairs, asking: Rows, near: Neighbours) -> Neighbours:
-    """Of the texts near to each place that asks [asking] the first that oppose it, as places of pairs."""
-    found = pairs.having(near.rows, asking[:, None])  # [asking, k]
-    return best(near.scores, np.where(pairs.opposes(asking[:, None], found), found, NONE), REACH)
+def _opposing(pairs: Pairs, part: slice, queries: Vectors, texts: Vectors, world: World) -> Neighbours:
+    """Of each pair of a block the REACH nearest that oppose it, or fewer. queries [pairs, width], texts [texts, width]
+
+    The texts nearest to a pair may be of pairs that do not oppose it: other positives of its query or, by queries,
+    other queries of its positive. Where that leaves too few, further ones are looked at.
+    """
+    near = empty(part.stop - part.start, REACH)
+    short = np.arange(part.start, part.stop)
+    for look in _LOOKS:
+        found = search(texts, np.arange(len(texts)), queries[short], min(look, len(texts)), world.device)
+        which = pairs.having(found.rows, short[:, None])  # [short, look]
+        kept = best(found.scores, np.where(pairs.opposes(short[:, None], which), which, NONE), REACH)
+        near.scores[short - part.start], near.rows[short - part.start] = kept
+        short = short[kept.rows[:, -1] == NONE]
+        if not len(short) or look >= len(texts):
+            break
+    return near
 
 
 def best_chunks(queries: Vectors, which: Rows, vectors: Vectors) -> Vectors:

@@ -31,30 +31,32 @@ class Pairs:
         return (asking == self.queries[other]) | self.relevance.covers(asking, self.positives[other])
 
     @cached_property
-    def most(self) -> int:
-        """Pairs of one query at most."""
-        return int(np.unique(self.queries, return_counts=True)[1].max(initial=0))
-
-    @cached_property
     def _texts(self) -> tuple[Rows, Rows]:
-        """(text of each pair [pairs], its first pair [texts]); pairs that share a query or positive share the text."""
+        """(text of each pair [pairs], its first pair [texts]); that of a query or positive, copies having one."""
         rows = self.queries if self.by_queries else self.positives
-        _, first, text = np.unique(rows, return_index=True, return_inverse=True)
+        twins = self.relevance.query_twins if self.by_queries else self.relevance.twins
+        _, first, text = np.unique(rows if twins is None else twins[rows], return_index=True, return_inverse=True)
         return text, first
 
     @property
     def firsts(self) -> Rows:
-        """The first pair of each text. [texts]"""
+        """The first pair of each text: texts are searched once, lest one of many pairs be all that is found. [texts]"""
         return self._texts[1]
 
     def having(self, texts: Rows, asking: Rows) -> Rows:
-        """A pair of each text, of texts that several share another for every pair that asks. [asking, k] -> same"""
+        """For each pair that asks a pair of each text. [asking, k] -> same; asking: [asking, 1]
+
+        Of several with one text another for every pair that asks, so that none is everybody's neighbour.
+        """
         order, starts, turns = self._by_text
         return order[starts[texts] + turns[asking] % np.diff(starts)[texts]]
 
     @cached_property
     def _by_text(self) -> tuple[Rows, Rows, Rows]:
-        """(pairs by text [pairs], where each text starts [texts + 1], which turn each pair has [pairs])."""
+        """(pairs by text [pairs], where each text starts [texts + 1], which turn each pair has [pairs]).
+
+        Turns are told apart by a pair's place within its text, and by the text, of which most have one pair.
+        """
         own = self._texts[0]
         order = np.argsort(own, kind="stable")
         starts = np.searchsorted(own[order], np.arange(len(self.firsts) + 1))

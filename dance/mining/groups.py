@@ -1,12 +1,12 @@
 """Groups of pairs that are close to each other, so that a batch made of them opposes like with like.
 
-    nearest positives of q0:  d0 .81   d7 .62   d3 .51   d9 .40     pulls between 0 and 7: .22, 0 and 3: .11
-    nearest positives of q7:  d7 .77   d2 .60   d0 .55   d3 .50                   7 and 2: .10, 7 and 0: .05
-    group of pair 0:          0, then 7 (.22 + .05), then 3 (.11), then 2 (.10), ...
+    nearest positives of others to q0:  d7 .62   d3 .51   d9 .40     over the last: 7 .22, 3 .11
+    nearest positives of others to q7:  d2 .60   d0 .55   d3 .50     over the last: 2 .10, 0 .05
+    group of pair 0:                    0, then 7 (.22 + .05), then 3 (.11), then 2 (.10), ...
 
 Every pair is in one group. A group starts with a pair of a seeded order and takes, one after another, the free
 pair that its members pull most together: by their queries against its positive and by its query against
-theirs. A pull is what a score is over that of the last neighbour looked at, so that a crowded place, where all
+theirs. A pull is what a score is over that of the last neighbour given, so that a crowded place, where all
 scores are high, pulls no more than another. (Related: topic-aware batches of TAS-B, NGAME.)
 """
 
@@ -31,8 +31,8 @@ def form_groups(near: Neighbours, size: int, opposes: Opposes, seed: int, step: 
     """Places of the pairs, [groups, size], -1 after the last; only the last group can be short.
 
     near: for each pair's query the places of the pairs whose positives are nearest, REACH of them or fewer. Pairs
-    that do not oppose each other (``opposes`` of two broadcast places) are kept apart as long as there are
-    others. Raises ValueError for a size under 2.
+    that do not oppose each other (``opposes`` of two broadcast places) are kept apart as long as there are others
+    among those pulled, or among the ``2 * size`` free ones that come next. Raises ValueError for a size under 2.
     """
     if size < 2:
         raise ValueError(f"a group of {size} pair opposes nothing: at least 2")
@@ -80,14 +80,18 @@ def _grow(first: np.int64, size: int, pulls: _Pulls, free: NDArray[np.bool_], op
         within = within[np.argsort(-pull[within], kind="stable")]
         at = _first_apart(within, members, opposes)
         pull[within[:at]] = -np.inf  # they do not oppose a member, whoever comes next
-        if at == len(within):
-            within = _first_free(order, free, 2 * size)
-            at = _first_apart(within, members, opposes) % max(len(within), 1)  # if none opposes, the first
-        if not len(within):
+        member = within[at] if at < len(within) else _unpulled(_first_free(order, free, 2 * size), members, opposes)
+        if member == NONE:
             break
-        members = np.append(members, within[at])
-        free[within[at]] = False
+        members = np.append(members, member)
+        free[member] = False
     return members
+
+
+def _unpulled(free: Rows, members: Rows, opposes: Opposes) -> np.int64:
+    """The first that opposes all members, else the first: a group is short only if nothing is left (NONE)."""
+    at = _first_apart(free, members, opposes)
+    return free[at if at < len(free) else 0] if len(free) else np.int64(NONE)
 
 
 def _first_apart(pairs: Rows, members: Rows, opposes: Opposes) -> int:

@@ -88,17 +88,18 @@ def test_groups_by_queries_are_close_by_their_queries_and_encode_no_document(hom
     record = refresh(run, 2, due=False)[0]
     groups, queries = table(run).groups, encoded(run)[2]
     assert record["documents_encoded"] == 0 and groups is not None
+    assert all(len(set(group.tolist())) == 3 for group in groups.queries[:-3]), "no query opposes itself"
 
     def mean_score(rows: np.ndarray) -> float:
-        return float(np.mean([queries[a] @ queries[b] for group in rows[:4] for a in group for b in group]))
+        return float(np.mean([queries[a] @ queries[b] for group in rows[:4] for a in group for b in group if a != b]))
 
     shuffled = [np.random.default_rng(seed).permutation(groups.queries.ravel()) for seed in range(20)]
     assert mean_score(groups.queries) > max(mean_score(rows.reshape(groups.queries.shape)) for rows in shuffled)
 
 
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize(("processes", "near"), [(2, "positives"), (3, "positives"), (2, "queries")])
 def test_the_ranks_search_their_blocks_and_find_what_one_does(
-    home: Path, processes: int, monkeypatch: pytest.MonkeyPatch
+    home: Path, processes: int, near: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_rank: Counter[int] = Counter()
 
@@ -107,7 +108,8 @@ def test_the_ranks_search_their_blocks_and_find_what_one_does(
         return flat.search(*given)
 
     everything = {"negatives": {"queries_per_refresh": 1.0}}
-    alone, shared = (ready(home, f"{name}-{processes}", **everything) for name in ("alone", "shared"))
+    everything["batches"] = {"how": "hard_groups", "group_size": 3, "near": near}
+    alone, shared = (ready(home, f"{name}-{near}-{processes}", **everything) for name in ("alone", "shared"))
     refresh(alone)
     monkeypatch.setattr("inferencer.groups.search", search)
     refresh(shared, processes)
@@ -117,20 +119,48 @@ def test_the_ranks_search_their_blocks_and_find_what_one_does(
     assert len(at_rank) == processes and max(at_rank.values()) - min(at_rank.values()) <= 1
 
 
-def test_where_a_document_answers_many_queries_its_neighbours_are_other_documents(home: Path) -> None:
-    """40 documents in 5 places, each with 40 queries: the pairs nearest to a query are all of its own document."""
+ROWS, KINDS = np.arange(1600), np.arange(1600) % 40
+CROWDED = {
+    "a document of many queries": lambda: (KINDS, Relevance.of(Qrels.of(ROWS, KINDS, np.ones(1600)), np.arange(40))),
+    "copies of a document": lambda: (ROWS, Relevance.of(Qrels.of(ROWS, ROWS, np.ones(1600)), KINDS)),
+    "copies of a query": lambda: (ROWS, Relevance.of(Qrels.of(ROWS, ROWS, np.ones(1600)), ROWS, query_twins=KINDS)),
+}
+
+
+@pytest.mark.parametrize("by_queries", [False, True])
+@pytest.mark.parametrize("kind", CROWDED)
+def test_where_the_nearest_pairs_do_not_oppose_its_neighbours_are_the_next(
+    home: Path, kind: str, by_queries: bool
+) -> None:
+    """40 kinds of pairs in 5 places; the 40 of a kind, all of them nearest to each other, do not oppose each other.
+
+    Where a kind is one text, neighbours are of many kinds; elsewhere the next kind alone has more than are looked at.
+    """
     random = np.random.default_rng(0)
     places = np.repeat(random.normal(size=(5, 16)), 8, axis=0)
-    documents = np.tile(np.arange(40), 40)
-    vectors = (places + 0.1 * random.normal(size=(40, 16))).astype(np.float32)[documents]
-    queries = (vectors + 0.01 * random.normal(size=vectors.shape)).astype(np.float32)
-    qrels = Qrels.of(np.arange(1600), documents, np.ones(1600))
-    pairs = Pairs(Relevance.of(qrels, np.arange(40)), *qrels.pairs(), by_queries=False)
-    run = ready(home, "many")
-    near = together(1, lambda world: _nearest(context(run, world), pairs, queries, vectors))[0]
+    vectors = (places + 0.1 * random.normal(size=(40, 16)))[KINDS]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    queries = (vectors + 0.001 * random.normal(size=vectors.shape)).astype(np.float32)
+    positives, relevance = CROWDED[kind]()
+    pairs = Pairs(relevance, ROWS, positives, by_queries)
+    run = ready(home, f"{kind}-{by_queries}")
+    texts = queries if by_queries else vectors.astype(np.float32)
+    near = together(1, lambda world: _nearest(context(run, world), pairs, queries, texts))[0]
+    assert (near.rows >= 0).all(), "each looked beyond its own kind"
     groups = form_groups(near, 8, pairs.opposes, seed=0, step=0)
-    alike = [np.mean(documents[group] // 8 == documents[group[0]] // 8) for group in groups]
-    assert all(len(set(documents[group].tolist())) == 8 for group in groups[:150]) and np.mean(alike) > 0.5
+    alike = [np.mean(KINDS[group] // 8 == KINDS[group[0]] // 8) for group in groups]
+    one_text = by_queries == (kind == "copies of a query")
+    assert all(len(set(KINDS[group].tolist())) == 8 for group in groups[:150])
+    assert np.mean(alike) > (0.8 if one_text else 0.45)  # by chance: 0.21
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_pairs_for_a_group_have_no_neighbours(home: Path, count: int) -> None:
+    vectors, rows = np.ones((count, 4), np.float32), np.arange(count)
+    pairs = Pairs(Relevance.of(Qrels.of(rows, rows, np.ones(count)), rows), rows, rows, by_queries=False)
+    near = together(1, lambda world: _nearest(context(ready(home, f"few-{count}"), world), pairs, vectors, vectors))[0]
+    assert near.rows.shape == (count, 32) and (near.rows < 0).all()
+    assert form_groups(near, 2, pairs.opposes, seed=0, step=0).tolist() == [[0, -1]] * count
 
 
 def test_all_ranks_stop_together_once_one_is_asked_to(home: Path) -> None:

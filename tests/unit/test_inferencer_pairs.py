@@ -7,8 +7,6 @@ import pytest
 
 from dance.corpus.qrels import Qrels
 from dance.corpus.relevance import Relevance
-from dance.search.neighbours import NONE, Neighbours
-from inferencer.groups import _apart
 from inferencer.pairs import Pairs
 
 
@@ -23,7 +21,6 @@ def test_pairs_of_one_query_and_of_one_positive_do_not_oppose_each_other() -> No
     places = np.arange(4)
     answered = [[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]]  # 0 answers 6 as well, which is that of 1
     assert np.array_equal(made.opposes(places[:, None], places[None, :]), ~np.array(answered, dtype=bool))
-    assert made.most == 2
 
 
 @pytest.mark.parametrize(("by_queries", "shared"), [(False, [[0], [1, 2], [3]]), (True, [[0, 1], [2], [3]])])
@@ -35,8 +32,12 @@ def test_a_text_is_there_once_and_stands_for_its_pairs_in_turn(by_queries: bool,
     assert [sorted(set(column)) for column in found.T.tolist()] == shared
 
 
-def test_what_answers_is_left_out_of_the_neighbours_and_the_next_ones_come_up() -> None:
-    made = pairs([0, 0, 1, 2], [5, 6, 6, 7])
-    near = Neighbours(np.array([[0.9, 0.8, 0.7]], np.float32), np.array([[1, 0, 2]]))  # texts 6, 5 and 7
-    found = _apart(made, np.array([0]), near)
-    assert found.rows[0, :2].tolist() == [3, NONE] and found.scores[0, 0] == np.float32(0.7)
+@pytest.mark.parametrize("by_queries", [False, True])
+def test_a_copy_has_the_text_of_the_first_and_does_not_oppose_it(by_queries: bool) -> None:
+    rows, copies = np.arange(4), np.array([0, 1, 0, 3])  # 2 is a copy of 0
+    twins = {"twins": rows, "query_twins": copies} if by_queries else {"twins": copies}
+    made = Pairs(Relevance.of(Qrels.of(rows, rows, np.ones(4)), **twins), rows, rows, by_queries)
+    assert made.firsts.tolist() == [0, 1, 3]
+    assert made.opposes(rows[:, None], rows[None, :]).tolist() == (copies[:, None] != copies[None, :]).tolist()
+    plain = Pairs(Relevance.of(Qrels.of(rows, rows, np.ones(4)), **twins, copies=False), rows, rows, by_queries)
+    assert plain.firsts.tolist() == [0, 1, 2, 3] and plain.opposes(rows[:1], rows[2:3]).all()
