@@ -97,23 +97,27 @@ def tail(path: Path) -> list[str]:
 def _first(ranks: list[tuple[int, int]], role: Role, output: list[str]) -> tuple[int, int]:
     """A death by signal explains exceptions elsewhere; an exception of its own explains lost connections.
 
-    torchrun's clock has whole seconds, so that its root cause is a guess between neighbours.
+    An abort is a watchdog's, as a rule, or follows an exception. torchrun's clock has whole seconds, so that
+    its root cause is a guess between neighbours.
     """
 
     def order(entry: tuple[int, int]) -> int:
         rank, code = entry
         if code in (-signal.SIGTERM, STOPPED):  # torchrun's or the launcher's doing
             return 4
-        if code == -signal.SIGABRT:  # a watchdog's, as a rule
+        own = of_rank(output, role, rank)
+        if code == -signal.SIGABRT and not _raised(own):
             return 2
-        if code < 0:
+        if code < 0 and code != -signal.SIGABRT:
             return 0
-        return 3 if _SECOND_HAND.search(_exception(of_rank(output, role, rank))) else 1
+        return 3 if _SECOND_HAND.search(_exception(own)) else 1
 
     return min(ranks, key=order)
 
 
 def _cause(code: int, lines: list[str]) -> str:
+    if code == -signal.SIGABRT and _raised(lines):  # gloo's threads abort where the interpreter ends under them
+        return f"{_raised(lines)} (then killed by SIGABRT)"
     if code < 0:
         name = signal.Signals(-code).name
         hint = " (from outside: often the kernel, when memory runs out)" if name == "SIGKILL" else ""
@@ -125,9 +129,12 @@ def _cause(code: int, lines: list[str]) -> str:
 
 def _exception(lines: list[str]) -> str:
     """The exception of the last traceback, or the last error that was logged; "" where there is neither."""
-    starts = [number for number, line in enumerate(lines) if line.startswith("Traceback")]
-    if starts:
-        after = lines[starts[-1] + 1 :]
-        return next((line for line in after if line and not line[0].isspace()), "")
     logged = [match.group(1) for line in lines if (match := _LOGGED.search(line))]
-    return logged[-1] if logged else ""
+    return _raised(lines) or (logged[-1] if logged else "")
+
+
+def _raised(lines: list[str]) -> str:
+    """The exception of the last traceback; "" where there is none."""
+    starts = [number for number, line in enumerate(lines) if line.startswith("Traceback")]
+    after = lines[starts[-1] + 1 :] if starts else []
+    return next((line for line in after if line and not line[0].isspace()), "")

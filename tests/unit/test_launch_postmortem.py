@@ -51,6 +51,12 @@ def test_an_abort_is_not_taken_for_the_cause(tmp_path: Path) -> None:
     assert (failure.rank, failure.cause) == (1, "torch.OutOfMemoryError: CUDA out of memory")
 
 
+def test_an_exception_is_the_cause_of_the_abort_that_follows_it(tmp_path: Path) -> None:
+    text = LOST + TRACE.format(1, 1) + "[trainer1]:ValueError: bad row 3\n[trainer1]:Fatal Python error: Aborted\n"
+    failure = examine(plan(tmp_path, text + report((0, 1), (1, -6))), 1, RunPaths(tmp_path))
+    assert (failure.rank, failure.cause) == (1, "ValueError: bad row 3 (then killed by SIGABRT)")
+
+
 def test_the_log_of_the_rank_is_shown_where_it_says_more(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     made = plan(tmp_path, "[trainer1]:hello\n" + report((1, -11)))

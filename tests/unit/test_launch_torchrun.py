@@ -17,34 +17,35 @@ from launch import processes
 
 pytestmark = pytest.mark.slow
 
-# A role that joins its group, says so, and works in collectives until it is asked to end.
+# A role that enters and leaves as the real ones do, and works in collectives until it is asked to end.
 ROLE = """
-import os, sys, time
+import os, time
 from pathlib import Path
 import torch, torch.distributed as dist
 from dance import log
-from dance.paths import RunPaths
+from dance.entry import enter
 from dance.stopping import STOPPED, Stop
+from dance.world import joined
 
-role, root = Path(__file__).stem, Path(sys.argv[1])
-stop = Stop(20)
-rank = int(os.environ["RANK"])
-log.start(role, rank, RunPaths(root).log(role, rank))
-dist.init_process_group("gloo")
-value = torch.zeros(1)
-while True:
-    dist.all_reduce(value, op=dist.ReduceOp.MAX)
-    (root / f"{role}-{rank}.pid").write_text(str(os.getpid()))
-    if (root / f"raise-{role}-{rank}").exists():
-        raise RuntimeError(f"row 7 of rank {rank} is odd")
-    if value.item():
-        break
-    value = torch.tensor([1.0 if stop.requested else 0.0])
-    time.sleep(0.05)
-if rank == 0:
-    (root / f"{role}-saved").write_text("")
-dist.destroy_process_group()
-sys.exit(STOPPED)
+role = Path(__file__).stem
+
+def work(run):
+    stop, root = Stop(20), run.root
+    with joined(60) as world:
+        log.start(role, world.rank, run.log(role, world.rank))
+        value = torch.zeros(1)
+        while not value.item():
+            (root / f"{role}-{world.rank}.pid").write_text(str(os.getpid()))
+            if (root / f"raise-{role}-{world.rank}").exists():
+                raise RuntimeError(f"row 7 of rank {world.rank} is odd")
+            value = torch.tensor([1.0 if stop.requested else 0.0])
+            dist.all_reduce(value, op=dist.ReduceOp.MAX)
+            time.sleep(0.05)
+        if world.leads:
+            (root / f"{role}-saved").write_text("")
+    return STOPPED
+
+enter(role, work)
 """
 
 LAUNCHER = """
